@@ -1,0 +1,1 @@
+"""What runs: measurement, search, surrogates and the command line."""

@@ -1,0 +1,22 @@
+"""`kernelcast measure`: compile, check and time kernel files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def measure(
+    files: Annotated[list[Path], typer.Argument(help="Kernel files; each defines custom_kernel(data).")],
+    task: Annotated[str, typer.Option("--task", help="The task that the kernels implement.")],
+    backend: Annotated[str, typer.Option("--backend", help="cuda, or cpu to check without timing.")] = "cuda",
+    workers: Annotated[int, typer.Option("--workers", help="Kernels built at the same time.")] = 8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Compile, check and time kernels of a task; each runs in a process of its own."""
+    from harness.measure.command import measure_files, show
+
+    raise typer.Exit(show(measure_files(files, task, backend, workers, quiet), as_json))

@@ -1,0 +1,84 @@
+"""Keeping the GPU quiet while one kernel is timed: who may run, and how much device memory may be in use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def send(pid: int, signum: signal.Signals) -> None:
+    """Signal a child's process group; before it has called setsid, the child alone. A dead child is no error."""
+    for target in (os.killpg, os.kill):
+        try:
+            target(pid, signum)
+        except ProcessLookupError:
+            continue
+        return
+
+
+class Children:
+    """The live children of an engine; all but one can be stopped, those that are forked meanwhile too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pids: set[int] = set()
+        self._only: int | None = None
+
+    def add(self, pid: int) -> None:
+        with self._lock:
+            self._pids.add(pid)
+            if self._only is not None:
+                send(pid, signal.SIGSTOP)
+
+    def remove(self, pid: int) -> None:
+        with self._lock:
+            self._pids.discard(pid)
+
+    @contextmanager
+    def only(self, pid: int) -> Iterator[None]:
+        """Stop every other child; what they launched before ends within its launch, and nothing new follows."""
+        with self._lock:
+            self._only = pid
+            for other in self._pids - {pid}:
+                send(other, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._only = None
+                for other in self._pids - {pid}:
+                    send(other, signal.SIGCONT)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stop one child: the reference is timed while nothing foreign can launch work."""
+    send(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        send(pid, signal.SIGCONT)
+
+
+class DeviceMemory:
+    """A budget of bytes that stages reserve before they allocate; one that is larger than the budget runs alone."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self._used = budget, 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def reserve(self, nbytes: int) -> Iterator[None]:
+        nbytes = min(nbytes, self._budget)
+        with self._changed:
+            self._changed.wait_for(lambda: self._used + nbytes <= self._budget)
+            self._used += nbytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._used -= nbytes
+                self._changed.notify_all()

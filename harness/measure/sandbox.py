@@ -1,0 +1,61 @@
+"""What a child gives up before it runs foreign code, and a plain statement of what could not be enforced."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+PR_SET_PDEATHSIG = 1
+PR_SET_NO_NEW_PRIVS = 38
+FILE_BYTES = 1 << 30
+OPEN_FILES = 1024
+
+
+def enter(workdir: Path) -> list[str]:
+    """Confine this process: own session, no network, limits, private HOME, TMP and caches under `workdir`.
+
+    Returns the parts that could not be enforced, each with its reason; an empty list means all hold.
+    """
+    missing: list[str] = []
+    os.setsid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+        missing.append(f"no-new-privileges: {os.strerror(ctypes.get_errno())}")
+    if libc.unshare(CLONE_NEWNET):
+        missing.append(f"network: {os.strerror(ctypes.get_errno())}")
+    for limit, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, FILE_BYTES),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+    ):
+        _, hard = resource.getrlimit(limit)
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(limit, (value, value))
+    for variable, name in (
+        ("HOME", "home"), ("TMPDIR", "tmp"), ("TRITON_CACHE_DIR", "triton"), ("TRITON_HOME", "home"),
+        ("TORCH_EXTENSIONS_DIR", "extensions"), ("TORCHINDUCTOR_CACHE_DIR", "inductor"), ("CUDA_CACHE_PATH", "cuda"),
+        ("XDG_CACHE_HOME", "cache"),
+    ):  # fmt: skip
+        folder = workdir / name
+        folder.mkdir(exist_ok=True)
+        os.environ[variable] = str(folder)
+    os.chdir(workdir)
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_DFL)
+    return missing
+
+
+def silence_output(workdir: Path) -> None:
+    """Send standard output and error to a file in `workdir` that RLIMIT_FSIZE bounds; standard input is empty."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    sink = os.open(workdir / "output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    os.close(sink)
