@@ -49,6 +49,6 @@ def bin_mass(log2_speedup: npt.ArrayLike, log2_sd: npt.ArrayLike) -> Floats:
     sd = np.broadcast_to(np.asarray(log2_sd, dtype=np.float64).reshape(-1, 1), mean.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(sd > 0, (LOG2_EDGES - mean) / np.where(sd > 0, sd, 1.0), 0.0)
-    hard = np.where(LOG2_EDGES >= mean, 1.0, 0.0)
+    hard = np.where(mean <= LOG2_EDGES, 1.0, 0.0)
     cdf = np.where(sd > 0, ndtr(z), hard)
     return np.diff(np.concatenate([np.zeros_like(mean), cdf, np.ones_like(mean)], axis=1), axis=1)

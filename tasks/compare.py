@@ -50,12 +50,13 @@ def mismatch(
 
 def rms(values: torch.Tensor) -> float:
     """Return the root mean square of the finite values in float64, 0 if there is none."""
-    square, count = 0.0, 0
+    squares, counts = [], []
     for part in _chunks(values):
-        finite = part[torch.isfinite(part)].double()
-        square += float(finite.square().sum())
-        count += finite.numel()
-    return (square / count) ** 0.5 if count else 0.0
+        finite = part.isfinite()
+        squares.append(torch.where(finite, part, 0.0).double().square().sum())
+        counts.append(finite.sum())
+    count = int(torch.stack(counts).sum()) if counts else 0
+    return float((torch.stack(squares).sum() / count).sqrt()) if count else 0.0
 
 
 def _wrong_form(out: Any, like: Any) -> str | None:

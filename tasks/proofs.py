@@ -128,6 +128,8 @@ class Bench:
             source = next((v for v in read if v.shape == out.shape), read[0]).reshape(-1)
             repeats = -(-out.numel() // source.numel())
             return source.repeat(repeats)[: out.numel()].view(out.shape).to(out.dtype)
+        if answer == "nan" and not out.is_floating_point():
+            return torch.full_like(out, torch.iinfo(out.dtype).max)
         return torch.full_like(out, {"zeros": 0.0, "ones": 1.0, "nan": float("nan")}[answer])
 
     def prove_seed(self, seed: str, cases: Sequence[Case]) -> list[Proof]:

@@ -44,7 +44,7 @@ class Task:
     (timed, and the denominator of the absolute speedup) and `oracle(data) -> tuple of float64 tensors`.
     `tolerances(params)` gives one Tolerance per output. `writes` are the positions in `data` that a kernel may
     overwrite and return (pre-allocated outputs); every other input must come back unchanged and may not be returned.
-    `seeds` divides the seed kernels between the splits.
+    `seeds` divides the seed kernels between the splits. `small_timing_cases` fit a card with 24 GB.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Task:
     tolerances: Callable[[Mapping[str, Any]], tuple[Tolerance, ...]]
     seeds: Mapping[str, tuple[str, ...]]
     writes: tuple[int, ...] = ()
+    small_timing_cases: tuple[Case, ...] = ()
     notes: str = ""
     sources: tuple[str, ...] = ()
     cpu_skip: Mapping[str, str] = field(default_factory=dict)  # seed name -> why the interpreter cannot run it

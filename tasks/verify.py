@@ -69,6 +69,12 @@ def verify(name: str, device: str = "cpu", progress: Progress | None = None) -> 
     return Report(name, device, tuple(proofs), skipped, time.monotonic() - started)
 
 
+def count_steps(name: str, device: str) -> int:
+    """Return how many steps `verify` reports to `progress`."""
+    task = tasks.get(name)
+    return sum(1 for _ in _steps(task, Bench(task, device)))
+
+
 def prepare(device: str) -> None:
     """Choose Triton's mode before triton is imported; raises ValueError if that is no longer possible."""
     if device not in DEVICES:

@@ -18,8 +18,9 @@ MAX_SOURCE_BYTES = 1 << 20
 
 def read_source(path: Path) -> str:
     """Return the text of a kernel file. Raises OSError or ValueError that names the file."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder; name kernel files (*.py)")
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "not there"
+        raise ValueError(f"{path} is {what}; name kernel files (*.py)")
     if path.stat().st_size > MAX_SOURCE_BYTES:
         raise ValueError(f"{path} has {path.stat().st_size} bytes; a kernel file has at most {MAX_SOURCE_BYTES}")
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import platform
+import random
 import secrets
 import socket
 import sys
@@ -17,17 +18,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from tasks.compare import mismatch
 
 import tasks
 from harness.measure.protocol import Channel, PeerGone
 from harness.measure.region import Driver, Layout, Region, Slot
+from tasks.compare import mismatch
 from tasks.spec import Case, Task
 
 POOL_BYTES = 512 << 20  # fresh input sets of one batch, together; big inputs get fewer sets
 POOL_SETS = (2, 8)
 INPUT_SLOTS = 2
-CALLS_PER_CHECK = 2
+# The second call of a checking case sees the first one's inputs but for a few elements, so that a kernel that answers
+# from a fingerprint of its inputs is wrong.
+TWIN_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Inputs by the seeds they come from: `twin` replaces a few floating-point elements by those of another draw."""
+
+    seed: int
+    twin: int | None = None
+
+    @classmethod
+    def fresh(cls) -> Draw:
+        return cls(secrets.randbits(62))
 
 
 @dataclass
@@ -36,11 +51,11 @@ class Stage:
 
     task: Task
     region: Region
-    calls: list[tuple[Case, int, list[Slot], list[Slot]]] = field(default_factory=list)
+    calls: list[tuple[Case, Draw, list[Slot], list[Slot]]] = field(default_factory=list)
     slots: list[list[Slot]] = field(default_factory=list)
     pool: list[list[Slot]] = field(default_factory=list)
     out: list[list[Slot]] = field(default_factory=list)
-    seeds: list[int] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
 
 
 def _as_tuple(outputs: Any) -> tuple[torch.Tensor, ...]:
@@ -53,7 +68,7 @@ class Reference:
     def __init__(self, judge: Judge, task: Task, case: Case) -> None:
         self.judge = judge
         self.run = tasks.implementation(task.name).reference
-        self.data = [judge.inputs(task, case, secrets.randbits(62)) for _ in range(INPUT_SLOTS)]
+        self.data = [judge.inputs(task, case, Draw.fresh()) for _ in range(INPUT_SLOTS)]
         self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event, torch.cuda.Event]] = []
         for data in self.data:
             for _ in range(3):
@@ -118,13 +133,25 @@ class Judge:
             facts.update(gpu=torch.cuda.get_device_name(), capability=10 * major + minor)
         return facts
 
-    def inputs(self, task: Task, case: Case, seed: int) -> tuple[torch.Tensor, ...]:
+    def inputs(self, task: Task, case: Case, draw: Draw) -> tuple[torch.Tensor, ...]:
         generator = torch.Generator(device=self.device)
-        generator.manual_seed(seed)
-        return tuple(tasks.implementation(task.name).make_inputs(generator, self.device, **case.params))
+        generator.manual_seed(draw.seed)
+        make = tasks.implementation(task.name).make_inputs
+        data = tuple(make(generator, self.device, **case.params))
+        if draw.twin is None:
+            return data
+        generator.manual_seed(draw.twin)
+        other = make(generator, self.device, **case.params)
+        mixed = []
+        for value, replacement in zip(data, other, strict=True):
+            if value.is_floating_point():
+                chance = torch.rand(value.shape, generator=generator, device=self.device)
+                value = torch.where(chance < TWIN_SHARE, replacement, value)
+            mixed.append(value)
+        return tuple(mixed)
 
-    def _fill(self, stage: Stage, case: Case, seed: int, slots: Sequence[Slot]) -> None:
-        for place, (value, slot) in enumerate(zip(self.inputs(stage.task, case, seed), slots, strict=True)):
+    def _fill(self, stage: Stage, case: Case, draw: Draw, slots: Sequence[Slot]) -> None:
+        for place, (value, slot) in enumerate(zip(self.inputs(stage.task, case, draw), slots, strict=True)):
             target = stage.region.tensor(slot)
             if place in stage.task.writes:
                 target.reshape(-1).view(torch.uint8).fill_(0xFF)
@@ -140,18 +167,25 @@ class Judge:
         }  # fmt: skip
 
     def open_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Lay out every checking case, two calls each with their own inputs, and describe the region to the child."""
+        """Lay out the checking cases, one call on fresh inputs and one on a near twin, and describe the region.
+
+        `cases` is how many of them, drawn at random, or null for all.
+        """
         task = tasks.get(request["task"])
         reference = tasks.implementation(task.name).reference
         layout, calls = Layout(), []
-        for case in self._check_cases(task):
-            data = self.inputs(task, case, 0)
+        cases = self._check_cases(task)
+        if request["cases"] is not None:
+            cases = random.SystemRandom().sample(cases, min(request["cases"], len(cases)))
+        for case in cases:
+            first = Draw.fresh()
+            data = self.inputs(task, case, first)
             results = _as_tuple(reference(data))
-            for _ in range(CALLS_PER_CHECK):
-                calls.append((case, secrets.randbits(62), layout.place(data), layout.place(results)))
+            for draw in (first, Draw(first.seed, twin=secrets.randbits(62))):
+                calls.append((case, draw, layout.place(data), layout.place(results)))
         stage = Stage(task, Region.create(self.device, layout.nbytes, self.driver), calls)
-        for case, seed, inputs, _ in calls:
-            self._fill(stage, case, seed, inputs)
+        for case, draw, inputs, _ in calls:
+            self._fill(stage, case, draw, inputs)
         self._synchronize()
         rows: dict[str, list[dict[str, Any]]] = {}
         for case, _, inputs, outputs in calls:
@@ -167,21 +201,20 @@ class Judge:
     def verify_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compare every output of a checking stage; the answer names the first mismatch."""
         stage = self.stages[request["token"]]
-        for case, seed, inputs, outputs in stage.calls:
-            wrong = self._compare(stage, case, seed, inputs, outputs)
+        for case, draw, inputs, outputs in stage.calls:
+            wrong = self._compare(stage, case, draw, inputs, outputs)
             if wrong:
                 return {"mismatch": f"case {case.case_id}: {wrong}"}
         return {"mismatch": None}
 
     def _compare(
-        self, stage: Stage, case: Case, seed: int, inputs: Sequence[Slot] | None, outputs: Sequence[Slot]
+        self, stage: Stage, case: Case, draw: Draw, inputs: Sequence[Slot], outputs: Sequence[Slot]
     ) -> str | None:
         task, functions = stage.task, tasks.implementation(stage.task.name)
-        data = self.inputs(task, case, seed)
-        if inputs is not None:
-            for place, (value, slot) in enumerate(zip(data, inputs, strict=True)):
-                if place not in task.writes and not _same_bytes(stage.region.tensor(slot), value):
-                    return f"input {place} was changed by the kernel"
+        data = self.inputs(task, case, draw)
+        for place, (value, slot) in enumerate(zip(data, inputs, strict=True)):
+            if place not in task.writes and not _same_bytes(stage.region.tensor(slot), value):
+                return f"input {place} was changed by the kernel"
         found = stage.region.tensors(outputs)
         return mismatch(found, functions.oracle(data), task.tolerances(case.params), found)
 
@@ -190,7 +223,7 @@ class Judge:
         task = tasks.get(request["task"])
         case = _case(task, request["case_id"])
         layout = Layout()
-        data = self.inputs(task, case, secrets.randbits(62))
+        data = self.inputs(task, case, Draw.fresh())
         results = _as_tuple(tasks.implementation(task.name).reference(data))
         size = sum(t.numel() * t.element_size() for t in data)
         sets = min(max(POOL_BYTES // max(size, 1), POOL_SETS[0]), POOL_SETS[1])
@@ -199,9 +232,9 @@ class Judge:
         out = [layout.place(results) for _ in range(sets)]
         del data, results
         region = Region.create(self.device, layout.nbytes, self.driver)
-        stage = Stage(task, region, slots=slots, pool=pool, out=out, seeds=[0] * sets)
+        stage = Stage(task, region, slots=slots, pool=pool, out=out, draws=[Draw.fresh() for _ in pool])
         for slot in slots:
-            self._fill(stage, case, secrets.randbits(62), slot)
+            self._fill(stage, case, Draw.fresh(), slot)
         if (task.name, case.case_id) not in self.references:
             self.references[task.name, case.case_id] = Reference(self, task, case)
         self._synchronize()
@@ -213,8 +246,8 @@ class Judge:
         stage = self.stages[request["token"]]
         case = _case(stage.task, request["case_id"])
         for index, slots in enumerate(stage.pool):
-            stage.seeds[index] = secrets.randbits(62)
-            self._fill(stage, case, stage.seeds[index], slots)
+            stage.draws[index] = Draw.fresh()
+            self._fill(stage, case, stage.draws[index], slots)
         for slots in stage.out:
             for slot in slots:
                 stage.region.tensor(slot).reshape(-1).view(torch.uint8).fill_(0xFF)
@@ -227,7 +260,7 @@ class Judge:
         stage = self.stages[request["token"]]
         case = _case(stage.task, request["case_id"])
         index = secrets.randbelow(len(stage.pool))
-        wrong = self._compare(stage, case, stage.seeds[index], stage.pool[index], stage.out[index])
+        wrong = self._compare(stage, case, stage.draws[index], stage.pool[index], stage.out[index])
         if wrong is None:
             last = len(stage.pool) - 1
             slot = stage.slots[(request["first"] + last) % len(stage.slots)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
@@ -61,6 +62,25 @@ def stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         send(pid, signal.SIGCONT)
+
+
+class GpuTurn:
+    """The right to use the GPU undisturbed: one holder among the threads here and among all engines of the machine."""
+
+    def __init__(self, path: str) -> None:
+        self._threads = threading.Lock()
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def __enter__(self) -> None:
+        self._threads.acquire()
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._threads.release()
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
 class DeviceMemory:

@@ -3,30 +3,35 @@ import triton.language as tl
 
 FP8_MAX = 448.0
 FLOOR = 1e-10
-ROWS = 4
-NUM_WARPS = 4
+SEGMENTS = 4
+STAGES = 3
+NUM_WARPS = 1
 
 
 @triton.jit
-def quantise_row_loop(x_ptr, q_ptr, s_ptr, tokens, groups, g, fp8_max, floor, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+def quantise_segment(x_ptr, q_ptr, s_ptr, groups, g, limit, floor, BLOCK: tl.constexpr, STAGES: tl.constexpr):
+    token = tl.program_id(0).to(tl.int64)
+    per_segment = tl.cdiv(groups, tl.num_programs(1))
+    first = tl.program_id(1) * per_segment
+    last = tl.minimum(first + per_segment, groups)
     lane = tl.arange(0, BLOCK)
-    in_rows = row < tokens
-    mask = in_rows[:, None] & (lane < g)[None, :]
-    for group in range(0, groups):
-        offsets = (row * groups + group)[:, None] * g + lane[None, :]
-        x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
-        scale = tl.maximum(tl.max(tl.abs(x), axis=1), floor) / fp8_max
-        q = tl.minimum(tl.maximum(x / scale[:, None], -fp8_max), fp8_max)
-        tl.store(q_ptr + offsets, q, mask=mask)
-        tl.store(s_ptr + row * groups + group, scale, mask=in_rows)
+    inside = lane < g
+    x_ptr += token * groups * g + lane
+    q_ptr += token * groups * g + lane
+    s_ptr += token * groups
+    for group in tl.range(first, last, num_stages=STAGES):
+        x = tl.load(x_ptr + group * g, mask=inside, other=0.0)
+        peak = tl.maximum(tl.max(tl.abs(x)), floor)
+        tl.store(s_ptr + group, peak / limit)
+        tl.store(q_ptr + group * g, tl.clamp(x * (limit / peak), -limit, limit), mask=inside)
 
 
 def custom_kernel(data):
     x, x_q, x_s = data
     tokens, groups = x_s.shape
     g = x.shape[1] // groups
-    grid = (triton.cdiv(tokens, ROWS),)
     block = triton.next_power_of_2(g)
-    quantise_row_loop[grid](x, x_q, x_s, tokens, groups, g, FP8_MAX, FLOOR, ROWS=ROWS, BLOCK=block, num_warps=NUM_WARPS)
+    quantise_segment[(tokens, SEGMENTS)](
+        x, x_q, x_s, groups, g, FP8_MAX, FLOOR, BLOCK=block, STAGES=STAGES, num_warps=NUM_WARPS
+    )
     return x_q, x_s

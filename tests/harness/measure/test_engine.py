@@ -83,7 +83,9 @@ def test_a_bad_kernel_gets_its_status_and_the_engine_goes_on(engine, name):
 
 LOOPS = {
     "python loop": in_kernel("while True: pass"),
-    "loop that ignores SIGTERM": in_kernel("signal.signal(signal.SIGTERM, signal.SIG_IGN)", "while True: time.sleep(1)"),
+    "loop that ignores SIGTERM": in_kernel(
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)", "while True: time.sleep(1)"
+    ),
     "loop on import": "while True: pass\n",
 }
 

@@ -1,0 +1,83 @@
+"""What commands print: results on standard output, messages and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PATIENCE_S = 2.0
+PLAIN_INTERVAL_S = 15.0
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """Print a message to standard error, unless quiet."""
+    if not quiet:
+        print(message, file=sys.stderr)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object to standard output. Raises ValueError for NaN, which JSON does not have."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print aligned columns; a column of which every cell but the first looks like text is aligned left."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    left = [i == 0 or not any(row[i][:1].isdigit() for row in rows) for i in range(len(header))]
+    for row in [header, *rows]:
+        cells = [cell.ljust(w) if text else cell.rjust(w) for cell, w, text in zip(row, widths, left, strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def require_new(path: Path, overwrite: bool) -> None:
+    """Raise ValueError if the path exists and may not be overwritten."""
+    if path.exists() and not overwrite:
+        raise ValueError(f"'{path}' exists already; give another --out, or --overwrite to replace it")
+
+
+@contextmanager
+def progress(label: str, total: int, quiet: bool = False) -> Iterator[Callable[[int], None]]:
+    """Give a function that counts finished items; work longer than two seconds shows count, rate and time left."""
+    start = last = time.monotonic()
+    done = 0
+    bar: Any = None
+
+    def advance(n: int) -> None:
+        nonlocal done, last, bar
+        done += n
+        now = time.monotonic()
+        if quiet or now - start < PATIENCE_S:
+            return
+        if sys.stderr.isatty():
+            bar = bar or _bar(label, total)
+            bar.update(bar.task_ids[0], completed=done)
+        elif now - last >= PLAIN_INTERVAL_S:
+            last = now
+            rate = done / (now - start)
+            left = (total - done) / rate if rate else float("inf")
+            say(f"{label}: {done}/{total}, {rate:.1f}/s, {left:.0f} s left")
+
+    try:
+        yield advance
+    finally:
+        if bar is not None:
+            bar.stop()
+
+
+def _bar(label: str, total: int) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.speed:.1f}/s"), TimeRemainingColumn(),
+    )  # fmt: skip
+    bar = Progress(*columns, console=Console(stderr=True))
+    bar.add_task(label, total=total)
+    bar.start()
+    return bar

@@ -1,0 +1,35 @@
+"""The source mutator and its edits."""
+
+from harness.search.mutate import (  # importing a module registers its edits
+    algorithm,
+    constants,
+    cuda,
+    host,
+    loops,
+    memory,
+    precision,
+    recombine,
+    restructure,
+    torch_ops,
+)
+from harness.search.mutate.classify import operator_class
+from harness.search.mutate.mutator import SourceMutator
+from harness.search.mutate.registry import EDITS, Edit, Proposal
+
+__all__ = [
+    "EDITS",
+    "Edit",
+    "Proposal",
+    "SourceMutator",
+    "algorithm",
+    "constants",
+    "cuda",
+    "host",
+    "loops",
+    "memory",
+    "operator_class",
+    "precision",
+    "recombine",
+    "restructure",
+    "torch_ops",
+]

@@ -1,0 +1,342 @@
+"""Edits of loop structure: persistent programs, rows per program, pipelining, direction, peeling and hoisting."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+
+from harness.search.mutate.memory import read, written
+from harness.search.mutate.registry import edit
+from harness.search.mutate.source import (
+    Launch,
+    assigned,
+    blocks,
+    called,
+    calls,
+    expression,
+    fresh,
+    is_autotuned,
+    kernels,
+    keyword,
+    launches,
+    replace_node,
+    set_keyword,
+    statement,
+)
+
+PROGRAMS = (132, 264, 528, 1056, 2112)
+ROWS = (2, 4, 8)
+
+
+def add_constant(module: ast.Module, stem: str, value: int) -> str:
+    """Bind a new constant after the imports and return its name."""
+    name = fresh(module, stem)
+    place = next((i for i, s in enumerate(module.body) if isinstance(s, (ast.FunctionDef, ast.ClassDef))), 0)
+    module.body.insert(place, statement(f"{name} = {value}"))
+    return name
+
+
+def add_parameter(launch: Launch, name: str, value: ast.expr, constexpr: bool = False) -> None:
+    """Add a parameter to a kernel and pass it by keyword in its launch."""
+    annotation = expression("tl.constexpr") if constexpr else None
+    launch.kernel.args.args.append(ast.arg(name, annotation))
+    set_keyword(launch.call, name, value)
+
+
+def one_dimensional_grid(module: ast.Module, launch: Launch) -> ast.expr | None:
+    """Return the extent of a launch's grid if it has one dimension and the kernel is launched in one place."""
+    if sum(other.kernel is launch.kernel for other in launches(module)) != 1 or is_autotuned(launch.kernel):
+        return None
+    grid = launch.grid.slice
+    if isinstance(grid, ast.Tuple) and len(grid.elts) == 1:
+        return grid.elts[0]
+    if isinstance(grid, ast.Name):
+        bound = assigned(launch.host, grid.id)
+        if len(bound) == 1 and isinstance(bound[0], ast.Tuple) and len(bound[0].elts) == 1:
+            return expression(f"{grid.id}[0]")
+    return None
+
+
+def _loopable(module: ast.Module) -> list[tuple[Launch, ast.expr]]:
+    """Return the launches whose programs can become iterations: no program asks how many programs there are."""
+    found = []
+    for launch in launches(module):
+        extent = one_dimensional_grid(module, launch)
+        body = launch.kernel
+        plain = not any(isinstance(n, ast.Return) for n in ast.walk(body)) and not calls(body, "tl.num_programs")
+        if extent is not None and plain and calls(body, "tl.program_id"):
+            found.append((launch, extent))
+    return found
+
+
+def _invariant_prefix(body: list[ast.stmt], varying: set[str]) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """Divide statements into those that give the same in every iteration, and the rest."""
+    counts: dict[str, int] = {}
+    for s in body:
+        for name in written(s):
+            counts[name] = counts.get(name, 0) + 1
+    varying = varying | {name for name, count in counts.items() if count > 1}
+    before, rest = [], []
+    for s in body:
+        simple = isinstance(s, ast.Assign) and not any(isinstance(n, ast.For) for n in ast.walk(s))
+        if simple and not (read(s) | written(s)) & varying and not calls(s, "tl.program_id"):
+            before.append(s)
+        else:
+            rest.append(s)
+            varying |= written(s)
+    return before, rest
+
+
+def _into_loop(module: ast.Module, launch: Launch, header: str, program: str, hoist: bool) -> None:
+    kernel = launch.kernel
+    for node in list(ast.walk(kernel)):
+        # The interpreter counts loops in Python integers, which have no method `to`.
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and called(node.func.value) == "tl.program_id"
+        ):
+            replace_node(kernel, node, expression(f"tl.cast({program}, {ast.unparse(node.args[0])})"))
+    for call in calls(ast.Module(kernel.body, []), "tl.program_id"):
+        replace_node(kernel, call, ast.Name(program, ast.Load()))
+    before, rest = _invariant_prefix(kernel.body, {program}) if hoist else ([], kernel.body)
+    loop = statement(f"for {program} in {header}:\n    pass")
+    assert isinstance(loop, ast.For)
+    loop.body = rest
+    kernel.body = [*before, loop]
+
+
+@edit("persistent", "loop", "triton", weight=2.0)
+def persistent(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Launch a fixed number of programs, each of which strides over what were the programs."""
+    sites = _loopable(module)
+    if not sites:
+        return False
+    launch, extent = rng.choice(sites)
+    program, total = fresh(module, "program"), fresh(module, "programs_total")
+    _into_loop(module, launch, f"range(tl.program_id(0), {total}, tl.num_programs(0))", program, rng.random() < 0.7)
+    limit = add_constant(module, "PROGRAMS", rng.choice(PROGRAMS))
+    add_parameter(launch, total, extent)
+    launch.grid.slice = expression(f"(min({ast.unparse(extent)}, {limit}),)")
+    return True
+
+
+@edit("rows_per_program", "loop", "triton", weight=1.5)
+def rows_per_program(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Let each program do the work of several neighbouring ones, one after another."""
+    sites = _loopable(module)
+    if not sites:
+        return False
+    launch, extent = rng.choice(sites)
+    program, total, rows = fresh(module, "program"), fresh(module, "programs_total"), fresh(module, "ROWS_EACH")
+    first = f"tl.program_id(0) * {rows}"
+    _into_loop(module, launch, f"range({first}, tl.minimum({first} + {rows}, {total}))", program, rng.random() < 0.7)
+    constant = add_constant(module, rows, rng.choice(ROWS))
+    add_parameter(launch, total, extent)
+    add_parameter(launch, rows, ast.Name(constant, ast.Load()), constexpr=True)
+    launch.grid.slice = expression(f"(triton.cdiv({ast.unparse(extent)}, {constant}),)")
+    return True
+
+
+def _loops(module: ast.Module) -> list[tuple[ast.FunctionDef, list[ast.stmt], int, ast.For]]:
+    return [
+        (kernel, block, i, s)
+        for kernel in kernels(module)
+        for block in blocks(kernel)
+        for i, s in enumerate(block)
+        if isinstance(s, ast.For) and called(s.iter) in ("range", "tl.range") and isinstance(s.target, ast.Name)
+    ]
+
+
+@edit("loop_options", "loop", "triton", weight=1.5)
+def loop_options(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Pipeline, unroll or flatten one loop."""
+    sites = _loops(module)
+    if not sites:
+        return False
+    loop = rng.choice(sites)[3]
+    call = loop.iter
+    assert isinstance(call, ast.Call)
+    call.func = expression("tl.range")
+    option = rng.choice(("num_stages", "num_stages", "loop_unroll_factor", "flatten"))
+    if option == "flatten":
+        nested = any(isinstance(n, ast.For) for s in loop.body for n in ast.walk(s))
+        option = "flatten" if nested else "loop_unroll_factor"
+    choices: tuple[int | bool, ...] = {
+        "num_stages": (1, 2, 3, 4, 5),
+        "loop_unroll_factor": (2, 4, 8),
+        "flatten": (True,),
+    }[option]
+    found = keyword(call, option)
+    current = found.value.value if found and isinstance(found.value, ast.Constant) else None
+    others = [c for c in choices if c != current]
+    if not others:
+        return False
+    set_keyword(call, option, ast.Constant(rng.choice(others)))
+    return True
+
+
+def _bounds(loop: ast.For) -> tuple[str, str, str]:
+    """Return start, end and step of a range as source."""
+    assert isinstance(loop.iter, ast.Call)
+    parts = [ast.unparse(a) for a in loop.iter.args]
+    start, end = ("0", parts[0]) if len(parts) == 1 else (parts[0], parts[1])
+    return start, end, parts[2] if len(parts) == 3 else "1"
+
+
+@edit("reverse_loop", "loop", "triton")
+def reverse_loop(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Run a loop backwards: a second pass then starts where the first one left the cache."""
+    sites = _loops(module)
+    if not sites:
+        return False
+    loop = rng.choice(sites)[3]
+    assert isinstance(loop.target, ast.Name)
+    name, forward = loop.target.id, fresh(module, f"{loop.target.id}_forward")
+    start, end, step = _bounds(loop)
+    last = f"{start} + ({end} - {start} - 1) // {step} * {step}" if step != "1" else f"{end} - 1"
+    code = f"{name} = {last} - ({forward} - {start})" if start != "0" else f"{name} = {last} - {forward}"
+    if start == "0" and step != "1":
+        code = f"{name} = ({end} - 1) // {step} * {step} - {forward}"
+    loop.target.id = forward
+    loop.body.insert(0, statement(code))
+    return True
+
+
+@edit("peel_tail", "loop", "triton", weight=1.5)
+def peel_tail(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Run the full tiles of a loop without masks, and the remainder in a loop of its own."""
+    sites = [site for site in _loops(module) if _tail_masks(site[3])]
+    if not sites:
+        return False
+    _, block, i, loop = rng.choice(sites)
+    start, end, step = _bounds(loop)
+    full = copy.deepcopy(loop)
+    for call in _tail_masks(full):
+        call.keywords = [k for k in call.keywords if k.arg not in ("mask", "other")]
+    for part, bounds in ((full, (start, f"{end} // {step} * {step}")), (loop, (f"{end} // {step} * {step}", end))):
+        assert isinstance(part.iter, ast.Call)
+        part.iter.args = [expression(b) for b in (*bounds, step)]
+    block.insert(i, full)
+    return True
+
+
+def _tail_masks(loop: ast.For) -> list[ast.Call]:
+    """Return the masked accesses of a loop from 0 whose mask only guards the last tile."""
+    start, end, step = _bounds(loop)
+    assert isinstance(loop.target, ast.Name)
+    if start != "0" or step == "1":
+        return []
+    table = {
+        s.targets[0].id: ast.unparse(s.value)
+        for s in loop.body
+        if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)
+    }
+    lanes = [name for name, code in table.items() if code == f"{loop.target.id} + tl.arange(0, {step})"]
+    guards = {f"{name} < {end}" for name in lanes}
+    guards |= {name for name, code in table.items() if code in guards}
+    found = []
+    for call in calls(ast.Module(loop.body, []), "tl.load", "tl.store"):
+        mask = keyword(call, "mask")
+        if mask and ast.unparse(mask.value) in guards:
+            found.append(call)
+    return found
+
+
+@edit("hoist", "loop", "triton")
+def hoist(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Compute what a loop computes alike in every iteration once, before it."""
+    sites = _loops(module)
+    rng.shuffle(sites)
+    for _, block, i, loop in sites:
+        assert isinstance(loop.target, ast.Name)
+        before, rest = _invariant_prefix(loop.body, {loop.target.id})
+        if before and rest:
+            loop.body = rest
+            block[i:i] = before
+            return True
+    return False
+
+
+@edit("sink", "loop", "triton", weight=0.6)
+def sink(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Move a load that precedes a loop into it, to free its registers between iterations."""
+    sites = []
+    for _, block, i, loop in _loops(module):
+        for j in range(i):
+            s = block[j]
+            if not isinstance(s, ast.Assign) or not calls(s, "tl.load"):
+                continue
+            between = [*block[j + 1 : i], *block[i + 1 :]]
+            if not any(written(s) & read(o) for o in between) and not any(
+                (read(s) | written(s)) & written(o) for o in block[j + 1 : i + 1]
+            ):
+                sites.append((block, j, loop))
+    if not sites:
+        return False
+    block, j, loop = rng.choice(sites)
+    loop.body.insert(0, block.pop(j))
+    return True
+
+
+@edit("defer_reduction", "loop", "triton", weight=1.5)
+def defer_reduction(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Keep a running total per lane through a loop and reduce across lanes once, after it."""
+    sites = []
+    for kernel, block, i, loop in _loops(module):
+        for s in loop.body:
+            if (
+                isinstance(s, ast.AugAssign)
+                and isinstance(s.op, ast.Add)
+                and isinstance(s.target, ast.Name)
+                and called(s.value) == "tl.sum"
+                and sum(s.target.id in (read(o) | written(o)) for o in loop.body) == 1
+            ):
+                extents = {ast.unparse(c.args[1]) for c in calls(loop, "tl.arange") if len(c.args) == 2}
+                axis = keyword(s.value, "axis") if isinstance(s.value, ast.Call) else None
+                flat = (
+                    axis is not None
+                    and ast.unparse(axis.value) == "0"
+                    and "[None" not in ast.unparse(loop)
+                    and "None]" not in ast.unparse(loop)
+                )
+                if len(extents) == 1 and flat:
+                    sites.append((kernel, block, i, s, extents.pop()))
+    if not sites:
+        return False
+    _, block, i, s, extent = rng.choice(sites)
+    assert isinstance(s.target, ast.Name) and isinstance(s.value, ast.Call)
+    total, lanes = s.target.id, fresh(module, f"{s.target.id}_lanes")
+    s.value, s.target = s.value.args[0], ast.Name(lanes, ast.Store())
+    block.insert(i + 1, statement(f"{total} += tl.sum({lanes}, axis=0)"))
+    block.insert(i, statement(f"{lanes} = tl.zeros([{extent}], dtype=tl.float32)"))
+    return True
+
+
+@edit("reduce_each_round", "loop", "triton")
+def reduce_each_round(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Reduce across lanes in every iteration in place of once, after the loop: fewer registers, more shuffles."""
+    sites = []
+    for kernel, block, i, loop in _loops(module):
+        for s in loop.body:
+            if isinstance(s, ast.AugAssign) and isinstance(s.op, ast.Add) and isinstance(s.target, ast.Name):
+                lanes = s.target.id
+                init = [o for o in block[:i] if written(o) == {lanes}]
+                uses = [c for c in calls(kernel, "tl.sum") if c.args and ast.unparse(c.args[0]) == lanes]
+                reads = sum(isinstance(n, ast.Name) and n.id == lanes for n in ast.walk(kernel))
+                if (
+                    len(init) == 1
+                    and called(getattr(init[0], "value", init[0])) == "tl.zeros"
+                    and len(uses) == 1
+                    and reads == 3
+                ):
+                    sites.append((kernel, init[0], s, uses[0]))
+    if not sites:
+        return False
+    kernel, zeros, s, use = rng.choice(sites)
+    assert isinstance(s.target, ast.Name)
+    zeros.value = ast.Constant(0.0)  # type: ignore[attr-defined]
+    s.value = expression(f"tl.sum({ast.unparse(s.value)}, axis=0)")
+    replace_node(kernel, use, ast.Name(s.target.id, ast.Load()))
+    return True

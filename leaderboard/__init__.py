@@ -1,0 +1,1 @@
+"""The leaderboard: submissions are forecasts, and every score is recomputed from them."""

@@ -1,0 +1,105 @@
+"""Discovery metrics against hand-computed values, scikit-learn, and enumeration of random orders."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+from benchmark.metrics import discovery
+
+
+def _sample(seed: int, n: int = 50, ties: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    score = rng.normal(size=n) if ties is None else rng.integers(0, ties, n).astype(float)
+    return score, rng.random(n) < 0.3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_without_ties_average_precision_is_scikit_learns(seed: int) -> None:
+    score, y = _sample(seed)
+    assert discovery.average_precision(score, y).value == pytest.approx(average_precision_score(y, score))
+
+
+def test_average_precision_by_hand() -> None:
+    # Positives at places 1, 3 and 4: (1/1 + 2/3 + 3/4) / 3.
+    assert discovery.average_precision([4, 3, 2, 1], [1, 0, 1, 1]).value == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
+
+
+@pytest.mark.parametrize("score", [[0, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0], [2, 1, 1, 1, 0, 0], [2, 2, 1, 1, 0, 0]])
+@pytest.mark.parametrize("y", [[1, 0, 0, 0, 0, 0], [0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1]])
+def test_tied_scores_take_the_mean_over_all_orders(score: list[int], y: list[int]) -> None:
+    found = []
+    for order in itertools.permutations(range(6)):
+        if all(score[a] >= score[b] for a, b in itertools.pairwise(order)):
+            hits = np.array([y[i] for i in order])
+            found.append((np.cumsum(hits) / np.arange(1, 7))[hits == 1].mean())
+    assert discovery.average_precision(score, y).value == pytest.approx(np.mean(found))
+
+
+@pytest.mark.parametrize("ties", [None, 2, 6])
+def test_auroc_is_scikit_learns_with_ties(ties: int | None) -> None:
+    score, y = _sample(1, ties=ties)
+    assert discovery.auroc(score, y).value == pytest.approx(roc_auc_score(y, score))
+
+
+def test_multiplicities_are_repeated_rows() -> None:
+    score, y = _sample(2, 20, ties=7)
+    weight = np.random.default_rng(4).integers(0, 4, (8, 20))
+    tally = discovery.Tally.of(score, y, weight)
+    for i, w in enumerate(weight):
+        rows = np.repeat(score, w), np.repeat(y, w)
+        ap, area = discovery.average_precision(*rows).value, discovery.auroc(*rows).value
+        assert discovery.average_precision_resampled(tally)[i] == pytest.approx(ap)
+        assert discovery.auroc_resampled(tally)[i] == pytest.approx(area)
+        assert discovery.lift_resampled(tally, 0.1)[i] == pytest.approx(discovery.lift(*rows, 0.1).value)
+        assert discovery.base_rate_resampled(tally)[i] == pytest.approx(rows[1].mean())
+
+
+def test_a_constant_score_gains_nothing_from_the_order_of_the_file() -> None:
+    first, last = [1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1]
+    for metric in (discovery.average_precision, discovery.auroc):
+        assert metric([1.0] * 6, first) == metric([1.0] * 6, last)
+    assert discovery.auroc([1.0] * 6, first).value == 0.5
+    assert discovery.precision_at([1.0] * 6, first, 2) == discovery.precision_at([1.0] * 6, last, 2)
+
+
+def test_undefined_values_have_a_reason() -> None:
+    assert discovery.average_precision([1, 2], [0, 0]).reason == discovery.NO_POSITIVE
+    assert discovery.auroc([1, 2], [1, 1]).reason == discovery.ONE_CLASS
+    assert discovery.auroc([1, 2], [0, 0]).value is None
+    assert discovery.recall_at([1, 2], [0, 0], 1).reason == discovery.NO_POSITIVE
+    assert discovery.lift([1, 2], [0, 0], 0.5).value is None
+    assert discovery.average_precision([], []).value is None
+    assert discovery.precision_at([1, 2], [0, 1], 3).reason == "k is 3 and there are 2 rows"
+
+
+def test_precision_recall_and_lift_at_k() -> None:
+    score, y = [5, 4, 3, 2, 1], [1, 0, 1, 0, 0]
+    assert discovery.precision_at(score, y, 3).value == pytest.approx(2 / 3)
+    assert discovery.recall_at(score, y, 1).value == 0.5
+    assert discovery.lift(score, y, 0.2).value == pytest.approx(1 / 0.4)
+    assert discovery.precision_at([5, 4, 4, 1, 1], y, 2).value == pytest.approx((1 + 0.5) / 2)
+
+
+def test_labels_and_scores_have_one_length() -> None:
+    with pytest.raises(ValueError, match="same length"):
+        discovery.average_precision([1.0, 2.0, 3.0], [[1, 0, 1]])
+
+
+def test_permutations_within_searches_do_not_reward_telling_searches_apart() -> None:
+    search = np.repeat(["a", "b"], 40)
+    positive = np.concatenate([np.arange(40) % 4 > 0, np.arange(40) % 8 == 0])
+    by_search = np.repeat([1.0, 0.0], 40)
+    value = discovery.permutation_p_value(by_search, positive, search, permutations=200)
+    assert value.value == 1.0
+    good = positive + np.random.default_rng(0).normal(0, 0.3, 80)
+    assert discovery.permutation_p_value(good, positive, search, permutations=200).value == pytest.approx(1 / 201)
+    shuffle = np.random.default_rng(1).permutation(80)
+    noise = np.random.default_rng(2).normal(size=80)
+    assert discovery.permutation_p_value(noise, positive, search, 200) == discovery.permutation_p_value(
+        noise[shuffle], positive[shuffle], search[shuffle], 200
+    )
+    assert discovery.permutation_p_value([1, 2], [0, 0], ["a", "a"]).value is None

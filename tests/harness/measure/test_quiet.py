@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.measure.quiet import Children, DeviceMemory, stopped
+
+
+@pytest.fixture
+def sleepers():
+    processes = [
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+        for _ in range(3)
+    ]
+    yield [p.pid for p in processes]
+    for process in processes:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def wait_for(pid: int, wanted: set[str]) -> str:
+    deadline = time.monotonic() + 5
+    while state(pid) not in wanted and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return state(pid)
+
+
+def test_all_but_one_stop_and_go_on(sleepers):
+    children, (mine, other, late) = Children(), sleepers
+    children.add(mine)
+    children.add(other)
+    with children.only(mine):
+        children.add(late)
+        assert wait_for(other, {"T"}) == "T"
+        assert wait_for(late, {"T"}) == "T"
+        assert state(mine) != "T"
+    assert wait_for(other, {"S", "R"}) != "T"
+    assert wait_for(late, {"S", "R"}) != "T"
+
+
+def test_one_stops_for_a_while(sleepers):
+    with stopped(sleepers[0]):
+        assert wait_for(sleepers[0], {"T"}) == "T"
+    assert wait_for(sleepers[0], {"S", "R"}) != "T"
+
+
+def test_the_dead_are_no_obstacle():
+    process = subprocess.Popen([sys.executable, "-c", ""], start_new_session=True)
+    process.wait()
+    children = Children()
+    children.add(process.pid)
+    with children.only(1), stopped(process.pid):
+        pass
+
+
+def test_memory_is_waited_for_and_a_giant_runs_alone():
+    memory, order = DeviceMemory(10), []
+
+    def second():
+        with memory.reserve(99):
+            order.append("giant")
+
+    with memory.reserve(4):
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.1)
+        order.append("first")
+    thread.join(5)
+    assert order == ["first", "giant"]

@@ -1,0 +1,135 @@
+"""The command line itself: start-up, help, versions, and how it reports bad input."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import benchmark
+from harness.cli import COMMANDS, main, message_of
+
+ROOT = Path(__file__).resolve().parents[2]
+HELP = """
+import harness.cli
+try:
+    harness.cli.main(["--help"])
+except SystemExit:
+    pass
+"""
+HEAVY = ("torch", "triton", "pandas", "pyarrow", "sklearn", "scipy", "matplotlib", "datasets", "yaml", "rich", "openai")
+
+
+def run_python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def exit_code(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    return int(stopped.value.code or 0)
+
+
+@pytest.mark.parametrize("arguments", [("-c", "import benchmark"), ("-m", "harness.cli", "--help")])
+def test_start_up_takes_well_under_half_a_second(arguments: tuple[str, ...]) -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert run_python(*arguments).returncode == 0
+        return time.perf_counter() - start
+
+    # The fastest of several: other work on the machine can only add to it.
+    assert min(seconds() for _ in range(5)) < 0.5
+
+
+@pytest.mark.parametrize("program", ["import benchmark, kernelcast", HELP])
+def test_start_up_loads_nothing_heavy(program: str) -> None:
+    done = run_python("-c", f"{program}\nimport sys\nprint(*sys.modules, file=sys.stderr)")
+    assert done.returncode == 0
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert not loaded & set(HEAVY)
+    assert "harness.cli.forecast" not in done.stderr.split()
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--help") == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, (_, text) in COMMANDS.items():
+        assert any(line.split(None, 1) == [name, text] for line in lines), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(name, "--help") == 0
+    assert f"kernelcast {name}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("--version") == 0
+    assert capsys.readouterr().out == f"kernelcast {benchmark.__version__}\n"
+
+
+def test_an_unknown_command_is_bad_input_and_names_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("scor") == 2
+    assert "Did you mean 'score'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def broken_command(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.delenv("KERNELCAST_DEBUG", raising=False)
+    return monkeypatch
+
+
+def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    import harness.cli.measure as module
+
+    def measure() -> None:
+        raise error
+
+    monkeypatch.setattr(module, "measure", measure)
+
+
+class NoSuchTask(KeyError):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ValueError("row 3 is\n  wrong"), "row 3 is wrong"),
+        (FileNotFoundError("no file 'a.parquet'"), "no file 'a.parquet'"),
+        (NoSuchTask("unknown task 'x'"), "unknown task 'x'"),
+        (ModuleNotFoundError("x", name="torch"), "this command needs the package 'torch', which is not installed"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    error: BaseException, line: str, broken_command: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(broken_command, error)
+    assert exit_code("measure") == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", f"kernelcast: {line}\n")
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("x"), TypeError("x"), ModuleNotFoundError("No module named 'harness.x'", name="harness.x")]
+)
+def test_a_defect_of_ours_keeps_its_traceback(error: BaseException, broken_command: pytest.MonkeyPatch) -> None:
+    raising(broken_command, error)
+    with pytest.raises(type(error)):
+        main(["measure"])
+
+
+def test_debug_shows_the_traceback_of_bad_input_too(broken_command: pytest.MonkeyPatch) -> None:
+    raising(broken_command, ValueError("x"))
+    broken_command.setenv("KERNELCAST_DEBUG", "1")
+    with pytest.raises(ValueError, match="x"):
+        main(["measure"])
+
+
+def test_a_message_is_never_empty() -> None:
+    assert message_of(ValueError()) == "ValueError"

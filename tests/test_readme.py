@@ -1,0 +1,93 @@
+"""What the documents tell a reader to type works."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "DATASET_CARD.md")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(kernelcast [^`]+)`")
+
+
+def _python(arguments: list[str], root: Path, folder: Path) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def blocks_in(text: str, language: str = "") -> list[str]:
+    """Return the fenced blocks of a document that carry this language, or none."""
+    return [body for name, body in BLOCK.findall(text) if name == language]
+
+
+@pytest.fixture(scope="module")
+def examples(root: Path) -> list[str]:
+    return blocks_in((root / "README.md").read_text(encoding="utf-8"), "python")
+
+
+def test_the_surrogate_of_the_readme_can_be_evaluated(examples: list[str], root: Path, tmp_path: Path) -> None:
+    (source,) = [block for block in examples if "class " in block]
+    assert len(source.splitlines()) <= 20
+    (tmp_path / "mine.py").write_text(source)
+    (name,) = re.findall(r"^class (\w+)", source, re.MULTILINE)
+    result = json.loads(_python(["-m", "harness.cli", "evaluate", f"mine:{name}", "--json"], root, tmp_path))
+    assert {row["track"] for row in result["rows"]} >= {"pairs", "pool"}
+    mine = [row for row in result["rows"] if name in row["name"]]
+    assert mine and all(row["coverage"] == 1 for row in mine)
+
+
+def test_the_other_examples_of_the_readme_run(examples: list[str], root: Path, tmp_path: Path) -> None:
+    others = [block for block in examples if "class " not in block]
+    assert others
+    for number, block in enumerate(others):
+        (tmp_path / f"example_{number}.py").write_text(block)
+        _python([f"example_{number}.py"], root, tmp_path)
+
+
+def commands_in(text: str) -> list[str]:
+    """Return the `kernelcast ...` command lines of a document, without their comments."""
+    lines = [line for block in blocks_in(text) for line in block.splitlines()]
+    lines += [" ".join(inline.split()) for inline in INLINE.findall(text)]
+    commands = [re.sub(r"\s+#.*", "", line).strip() for line in lines]
+    return [command for command in commands if command.startswith("kernelcast ")]
+
+
+def test_commands_are_found_in_blocks_and_in_lines() -> None:
+    text = "Use `kernelcast score`.\n```python\nx = 1\n```\nno\n```\nkernelcast data  # shows it\nls\n```\n"
+    assert commands_in(text) == ["kernelcast data", "kernelcast score"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_command_in_the_documents_exists(document: str, root: Path) -> None:
+    from typer.main import get_command
+    from typer.testing import CliRunner
+
+    from harness.cli import COMMANDS, app
+
+    commands = commands_in((root / document).read_text(encoding="utf-8"))
+    assert commands
+    runner = CliRunner()
+    for command in commands:
+        words = command.split()[1:]
+        if words[0].startswith("-"):
+            continue
+        assert words[0] in COMMANDS, command
+        path = words[:1]
+        group = get_command(app).get_command(None, words[0])
+        if hasattr(group, "commands") and len(words) > 1 and not words[1].startswith("-"):
+            assert words[1] in group.commands, command
+            path = words[:2]
+        shown = runner.invoke(app, [*path, "--help"])
+        assert shown.exit_code == 0, command
+        for option in (word for word in words if word.startswith("--")):
+            assert option in shown.output, f"{command}: no option {option}"
