@@ -54,6 +54,13 @@ def test_the_other_examples_of_the_readme_run(examples: list[str], root: Path, t
         _python([f"example_{number}.py"], root, tmp_path)
 
 
+def test_the_table_of_the_readme_is_what_the_command_prints(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    shown = text.split("<!-- table:begin -->")[1].split("<!-- table:end -->")[0]
+    printed = _python(["-m", "harness.cli", "leaderboard"], root, root)
+    assert shown.strip().removeprefix("```text").removesuffix("```").strip() == printed.strip()
+
+
 def commands_in(text: str) -> list[str]:
     """Return the `kernelcast ...` command lines of a document, without their comments."""
     lines = [line for block in blocks_in(text) for line in block.splitlines()]

@@ -13,7 +13,6 @@ from typing import Any
 
 import tasks
 from harness.measure import Backend
-from harness.search.events import FILE_NAME
 from harness.search.run import SearchConfig, run_search
 from harness.search.state import SearchState
 
@@ -172,8 +171,3 @@ def _wait(futures: Sequence[Any], seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until and not all(future.done() for future in futures):
         time.sleep(0.05)
-
-
-def logs(out_dir: Path | str) -> list[Path]:
-    """Return the event logs under a campaign's folder, by search."""
-    return sorted(Path(out_dir).glob(f"*/{FILE_NAME}"))

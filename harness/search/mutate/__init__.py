@@ -8,8 +8,10 @@ from harness.search.mutate import (  # importing a module registers its edits
     loops,
     memory,
     precision,
+    programs,
     recombine,
     restructure,
+    torch_forms,
     torch_ops,
 )
 from harness.search.mutate.classify import operator_class
@@ -29,7 +31,9 @@ __all__ = [
     "memory",
     "operator_class",
     "precision",
+    "programs",
     "recombine",
     "restructure",
+    "torch_forms",
     "torch_ops",
 ]

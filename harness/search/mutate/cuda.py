@@ -6,7 +6,7 @@ import ast
 import random
 import re
 
-from harness.search.mutate.loops import add_constant
+from harness.search.mutate.programs import add_constant
 from harness.search.mutate.registry import cuda_texts, edit, text_edit
 from harness.search.mutate.source import calls, expression, fresh, functions, keyword
 

@@ -187,7 +187,7 @@ def load_again(module: ast.Module, rng: random.Random, partner: ast.Module | Non
     for call in calls(copied, "tl.load"):
         set_keyword(call, "eviction_policy", ast.Constant("evict_first"))
     for later in block[j:]:
-        if name in written(later) or needed_changes(copied, later):
+        if name in written(later) or _address_changes(copied, later):
             break
         for node in ast.walk(later):
             if isinstance(node, ast.Name) and node.id == name:
@@ -196,7 +196,7 @@ def load_again(module: ast.Module, rng: random.Random, partner: ast.Module | Non
     return True
 
 
-def needed_changes(load: ast.stmt, later: ast.stmt) -> bool:
+def _address_changes(load: ast.stmt, later: ast.stmt) -> bool:
     """Return whether a statement changes what the address of a load depends on."""
     return bool(read(load) & written(later))
 
