@@ -33,7 +33,7 @@ def _never(code: str) -> bool:
 class SourceMutator:
     """Rewrites Triton, CUDA and PyTorch sources by general edits. It uses no network, model or GPU."""
 
-    name = "source@1"
+    name = "source@2"
 
     def __init__(self, edits: Sequence[Edit] | None = None) -> None:
         self.edits = tuple(EDITS.values() if edits is None else edits)
