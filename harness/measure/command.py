@@ -34,6 +34,8 @@ def measure_files(
 ) -> list[dict[str, Any]]:
     """Return one summary per file (see `report.summary`). Raises before anything is started if an input is unusable."""
     tasks.get(task)
+    if workers < 1:
+        raise ValueError(f"workers is {workers}, expected at least 1")
     sources = [read_source(path) for path in files]
     with open_backend(backend, workers=min(workers, len(files))) as engine:
         futures: list[Future[Measurement]] = [engine.submit(task, source) for source in sources]

@@ -63,7 +63,7 @@ def summary(measurement: Measurement, file: str, gpu: str) -> dict[str, Any]:
 def table(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the summaries as one aligned text table, a line per timing case and a geometric mean per file."""
     head = ("file", "case", "time us", "95%", "speedup", "95%", "copy rate", "method", "status")
-    lines: list[tuple[str, ...]] = []
+    rows, lines = list(rows), []
     for row in rows:
         for case in row["cases"]:
             share = case["bandwidth_share"]
@@ -79,13 +79,12 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
             row["file"], "geometric mean" if mean else "", f"{mean:.2f}" if mean else "", "",
             f"{row['speedup']:.3f}" if mean else "", span, "", "", row["status"],
         ))  # fmt: skip
-        if row["error"]:
-            lines.append((row["file"], f"{row['stage']}: {row['error'].splitlines()[0][:120]}", *[""] * 7))
-    widths = [max(len(head[i]), *(len(line[i]) for line in lines if not line[1].count(": "))) for i in range(len(head))]
+    widths = [max(len(head[i]), *(len(line[i]) for line in lines)) for i in range(len(head))]
     right = {2, 3, 4, 5, 6}
 
     def show(line: tuple[str, ...]) -> str:
         cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
         return "  ".join(cells).rstrip()
 
-    return "\n".join([show(head), *(show(line) for line in lines)])
+    reasons = [f"{r['file']}: {r['stage']}: {r['error'].splitlines()[0][:200]}" for r in rows if r["error"]]
+    return "\n".join([show(head), *(show(line) for line in lines), *reasons])
