@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "data": ("harness.cli.data", "List, check and package the datasets."),
     "tasks": ("harness.cli.tasks", "List, show and check the kernel tasks."),
     "measure": ("harness.cli.measure", "Compile, check and time kernels."),
+    "doctor": ("harness.cli.doctor", "Say what this machine can do for measuring."),
     "search": ("harness.cli.search", "Run a kernel search, or continue one."),
     "reproduce": ("harness.cli.reproduce", "Regenerate every committed baseline submission."),
 }

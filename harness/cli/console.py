@@ -26,12 +26,16 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print aligned columns; a column of which every cell but the first looks like text is aligned left."""
+    """Print aligned columns; a column is aligned right if every cell that says something begins like a number."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    left = [i == 0 or not any(row[i][:1].isdigit() for row in rows) for i in range(len(header))]
+    left = [i == 0 or not all(_numeric(row[i]) for row in rows) for i in range(len(header))]
     for row in [header, *rows]:
         cells = [cell.ljust(w) if text else cell.rjust(w) for cell, w, text in zip(row, widths, left, strict=True)]
         print("  ".join(cells).rstrip())
+
+
+def _numeric(cell: str) -> bool:
+    return not cell.strip("+-") or cell.lstrip("+-")[0].isdigit()
 
 
 def require_new(path: Path, overwrite: bool) -> None:
