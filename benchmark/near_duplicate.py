@@ -32,7 +32,8 @@ def minhash_signature(code: str) -> Signature:
     Source: Broder, On the resemblance and containment of documents (1997).
     """
     values = np.fromiter(runs(code), dtype=np.uint64)[:, None]
-    return ((values * _FACTORS + _OFFSETS) % np.uint64(_PRIME)).min(axis=0)
+    signature: Signature = ((values * _FACTORS + _OFFSETS) % np.uint64(_PRIME)).min(axis=0)
+    return signature
 
 
 def jaccard(a: str, b: str) -> float:
@@ -42,7 +43,7 @@ def jaccard(a: str, b: str) -> float:
 
 
 def most_alike(signatures: Signature, others: Signature) -> npt.NDArray[np.float64]:
-    """Return for each row of `signatures`, shape (n, 128), the highest estimated Jaccard index with a row of `others`."""
+    """Return the highest estimated Jaccard index of each row of `signatures`, shape (n, 128), with any of `others`."""
     best = np.zeros(len(signatures))
     for other in others:
         np.maximum(best, (signatures == other).mean(axis=1), out=best)
