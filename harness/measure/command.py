@@ -14,6 +14,8 @@ import tasks
 from harness.measure import Measurement, open_backend, report
 
 MAX_SOURCE_BYTES = 1 << 20
+PROGRESS_SECONDS = 5.0
+INTERRUPTED = 130
 
 
 def read_source(path: Path) -> str:
@@ -39,18 +41,48 @@ def measure_files(
     sources = [read_source(path) for path in files]
     with open_backend(backend, workers=min(workers, len(files))) as engine:
         futures: list[Future[Measurement]] = [engine.submit(task, source) for source in sources]
-        pending, started = set(futures), time.monotonic()
-        while pending:
-            _, pending = wait(pending, timeout=2.0, return_when=FIRST_COMPLETED)
-            done, spent = len(futures) - len(pending), time.monotonic() - started
-            if pending and done and not quiet and spent > 2:
-                left = spent / done * len(pending)
-                print(f"{done}/{len(futures)} kernels, {done / spent:.2f}/s, {left:.0f} s left", file=sys.stderr)
+        try:
+            _await(futures, quiet)
+        except KeyboardInterrupt:  # what is done is shown; the rest is named
+            done = [future.done() for future in futures]
+            engine.abort()
+        else:
+            done = [True] * len(futures)
         gpu = engine.session["gpu"]
-    return [report.summary(f.result(), str(path), gpu) for f, path in zip(futures, files, strict=True)]
+    named = zip(files, futures, done, strict=True)
+    return [
+        _row(future, task, str(path), gpu) if known else _lost(task, str(path), gpu) for path, future, known in named
+    ]
+
+
+def _await(futures: Sequence[Future[Measurement]], quiet: bool) -> None:
+    pending, started = set(futures), time.monotonic()
+    shown = started
+    while pending:
+        _, pending = wait(pending, timeout=1.0, return_when=FIRST_COMPLETED)
+        now, done = time.monotonic(), len(futures) - len(pending)
+        if pending and not quiet and now - shown > PROGRESS_SECONDS:
+            shown, rate = now, done / (now - started)
+            left = f"{len(pending) / rate:.0f} s left" if done else "a kernel may take its limits, up to minutes"
+            print(f"{done}/{len(futures)} kernels, {rate:.2f}/s, {left}", file=sys.stderr)
+
+
+def _row(future: Future[Measurement], task: str, file: str, gpu: str) -> dict[str, Any]:
+    error = future.exception()
+    if error is not None:
+        if not isinstance(error, OSError):
+            raise error
+        return report.summary(Measurement("", task, "infrastructure", str(error)), file, gpu)
+    return report.summary(future.result(), file, gpu)
+
+
+def _lost(task: str, file: str, gpu: str) -> dict[str, Any]:
+    return report.summary(Measurement("", task, "interrupted", "stopped before it was done"), file, gpu)
 
 
 def show(rows: Sequence[dict[str, Any]], as_json: bool) -> int:
-    """Print the summaries and return the exit code: 0 if every kernel is ok, else 1."""
+    """Print the summaries and return the exit code: 0 if every kernel is ok, 130 after Ctrl-C, else 1."""
     print(json.dumps({"rows": list(rows)}, allow_nan=False) if as_json else report.table(rows))
+    if any(row["status"] == "interrupted" for row in rows):
+        return INTERRUPTED
     return 0 if all(row["status"] == "ok" for row in rows) else 1

@@ -56,7 +56,7 @@ class Limits:
     max_case_s: float = 1.5
 
 
-class InfrastructureError(RuntimeError):
+class InfrastructureError(OSError):
     """The engine failed, not the kernel: the measurement may be tried again."""
 
 
@@ -223,6 +223,11 @@ class Engine:
         tasks.get(task)
         return self._workers.submit(self.measure, task, code)
 
+    def abort(self) -> None:
+        """Drop what is queued and end every child at once; what runs ends as if its process had died."""
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        self.children.kill()
+
     def close(self) -> None:
         """Drop what is queued, wait for what runs, end the helper processes and remove the working folder."""
         self._workers.shutdown(wait=True, cancel_futures=True)
@@ -234,7 +239,9 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
         self.close()
 
     def measure(self, task: str, code: str) -> Measurement:

@@ -6,6 +6,7 @@ Inputs are drawn from seeds that are made here and never leave; they are drawn a
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import platform
 import random
@@ -28,6 +29,7 @@ from tasks.spec import Case, Task
 POOL_BYTES = 512 << 20  # fresh input sets of one batch, together; big inputs get fewer sets
 POOL_SETS = (2, 8)
 INPUT_SLOTS = 2
+PR_SET_DUMPABLE = 4
 # The second call of a checking case sees the first one's inputs but for a few elements, so that a kernel that answers
 # from a fingerprint of its inputs is wrong.
 TWIN_SHARE = 0.02
@@ -319,6 +321,8 @@ def serve(channel: Channel, judge: Judge) -> None:
 
 
 def main() -> None:
+    # Not dumpable: another process of this user may not read its memory.
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     serve(channel, Judge(sys.argv[2]))
 

@@ -27,16 +27,26 @@ class Children:
         self._lock = threading.Lock()
         self._pids: set[int] = set()
         self._only: int | None = None
+        self._ending = False
 
     def add(self, pid: int) -> None:
         with self._lock:
             self._pids.add(pid)
-            if self._only is not None:
+            if self._ending:
+                send(pid, signal.SIGKILL)
+            elif self._only is not None:
                 send(pid, signal.SIGSTOP)
 
     def remove(self, pid: int) -> None:
         with self._lock:
             self._pids.discard(pid)
+
+    def kill(self) -> None:
+        """End all of them, and those that are forked from now on."""
+        with self._lock:
+            self._ending = True
+            for pid in self._pids:
+                send(pid, signal.SIGKILL)
 
     @contextmanager
     def only(self, pid: int) -> Iterator[None]:

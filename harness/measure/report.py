@@ -86,5 +86,7 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
         cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
         return "  ".join(cells).rstrip()
 
-    reasons = [f"{r['file']}: {r['stage']}: {r['error'].splitlines()[0][:200]}" for r in rows if r["error"]]
+    reasons = [
+        f"{r['file']}: {r['stage'] or r['status']}: {r['error'].splitlines()[0][:200]}" for r in rows if r["error"]
+    ]
     return "\n".join([show(head), *(show(line) for line in lines), *reasons])

@@ -8,15 +8,28 @@ import resource
 import signal
 from pathlib import Path
 
+from harness.measure import seccomp
+
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
 FILE_BYTES = 1 << 30
 OPEN_FILES = 1024
+CAP_VERSION = 0x20080522
+
+
+class _CapHeader(ctypes.Structure):
+    _fields_ = [("version", ctypes.c_uint32), ("pid", ctypes.c_int)]
+
+
+class _CapData(ctypes.Structure):
+    """Effective, permitted and inheritable capabilities, two words each; all zero gives every one up."""
+
+    _fields_ = [("words", ctypes.c_uint32 * 6)]
 
 
 def enter(workdir: Path) -> list[str]:
-    """Confine this process: own session, no network, limits, private HOME, TMP and caches under `workdir`.
+    """Confine this process: own session, no network, no capability, limits, private HOME and caches in `workdir`.
 
     Returns the parts that could not be enforced, each with its reason; an empty list means all hold.
     """
@@ -28,6 +41,10 @@ def enter(workdir: Path) -> list[str]:
         missing.append(f"no-new-privileges: {os.strerror(ctypes.get_errno())}")
     if libc.unshare(CLONE_NEWNET):
         missing.append(f"network: {os.strerror(ctypes.get_errno())}")
+    if libc.capset(ctypes.byref(_CapHeader(CAP_VERSION, 0)), ctypes.byref(_CapData())):
+        missing.append(f"capabilities: {os.strerror(ctypes.get_errno())}")
+    if reason := seccomp.confine():
+        missing.append(f"signals and memory of other processes: {reason}")
     for limit, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, FILE_BYTES),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +61,19 @@ def test_bad_input_is_one_line_and_exit_2(root, files, tmp_path, arguments, word
     assert done.returncode == 2
     assert done.stdout == ""
     assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_ctrl_c_ends_at_once_and_shows_what_is_done(root, files, tmp_path):
+    (tmp_path / "loop.py").write_text("while True: pass\n")
+    line = [sys.executable, "-m", "harness.cli", "measure", files[0], str(tmp_path / "loop.py")]
+    line += ["--task", "rms_norm", "--backend", "cpu", "--json"]
+    running = subprocess.Popen(
+        line, env={**os.environ, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(10)
+    asked = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=30)
+    assert time.monotonic() - asked < 10
+    assert running.returncode == 130
+    assert [row["status"] for row in json.loads(out)["rows"]] == ["ok", "interrupted"]

@@ -121,6 +121,29 @@ def test_a_grandchild_does_not_outlive_its_kernel(engine, tmp_path):
     assert not Path(f"/proc/{pid}").exists()
 
 
+NOSY = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(call):
+    try:
+        call()
+    except PermissionError:
+        return True
+    return False
+assert refused(lambda: os.kill(os.getppid(), 9))
+assert refused(lambda: os.killpg(os.getpgid(os.getppid()), 9))
+assert refused(lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 9))
+assert libc.ptrace(16, os.getppid(), 0, 0) == -1 and ctypes.get_errno() == 1
+"""
+
+
+def test_a_kernel_can_neither_end_nor_trace_another_process(engine):
+    if "signals" in engine.session["sandbox"]:
+        pytest.skip("this machine has no system-call filter")
+    result = measure(engine, NOSY + HONEST)
+    assert result.status == "ok", result.error
+
+
 def test_a_kernel_sees_neither_network_nor_another_kernels_files(engine):
     body = (
         "import socket\n"
