@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,24 +11,18 @@ import torch
 
 import tasks
 from tasks.compare import mismatch
+from tasks.report import Proof
 from tasks.spec import Case, Task
 
 MIN_WRONG_KERNELS = 3
 SEED, OTHER_SEED = 20_011, 977
+# Expected values stay in memory up to this size together, so that they are not computed again for every seed.
+KEPT_BYTES = 3 << 30
 
 Data = tuple[torch.Tensor, ...]
 Kernel = Callable[[Data], Any]
+ACCEPTED = "accepted as the right answer"
 TRIVIAL = ("zeros", "ones", "nan", "copied input", "answer to other inputs")
-
-
-@dataclass(frozen=True)
-class Proof:
-    """One statement about a task, whether it holds, and what was seen."""
-
-    kind: str  # cases | inputs | reference | trivial | wrong | seed | capture
-    subject: str
-    passed: bool
-    detail: str = ""
 
 
 class Bench:
@@ -39,6 +32,7 @@ class Bench:
         self.task = task
         self.device = device
         self.functions = tasks.implementation(task.name)
+        self._kept: dict[str, tuple[Data, Data]] = {}
 
     def inputs(self, case: Case, seed: int = SEED) -> Data:
         """Return the inputs of a case for a seed."""
@@ -63,18 +57,32 @@ class Bench:
         return mismatch(outputs, expected, self.task.tolerances(case.params), like)
 
     def attempt(self, kernel: Kernel, case: Case, truth: tuple[Data, Data] | None = None) -> str | None:
-        """Return why a kernel fails a case, an exception of its own included; None if it passes."""
+        """Return why a kernel fails a case, an exception of its own included; None if it passes.
+
+        An exception for want of memory is raised: it depends on what else runs on the device.
+        """
         try:
             return self.judge(kernel, case, truth)
         except Exception as error:
-            return _one_line(error)
+            if short_of_memory(error):
+                raise
+            return one_line(error)
 
     def truth(self, case: Case) -> tuple[Data, Data]:
         """Return the oracle's values and the reference's outputs for the inputs of a case."""
-        data = self.inputs(case)
-        expected = self.functions.oracle(data)
+        if case.case_id in self._kept:
+            return self._kept[case.case_id]
+        expected = tuple(self.functions.oracle(self.inputs(case)))
         with torch.no_grad():
-            return expected, _as_tuple(self.functions.reference(data))
+            like = _as_tuple(self.functions.reference(self.inputs(case)))
+        kept = [value for pair in self._kept.values() for values in pair for value in values]
+        if sum(value.numel() * value.element_size() for value in (*kept, *expected, *like)) <= KEPT_BYTES:
+            self._kept[case.case_id] = expected, like
+        return expected, like
+
+    def forget(self) -> None:
+        """Free the expected values that were kept."""
+        self._kept.clear()
 
     def synchronize(self) -> None:
         """Wait for the device, so that an error of a kernel is met here."""
@@ -114,8 +122,9 @@ class Bench:
                 # All other outputs are right, so that each output is shown to be checked.
                 outputs = (*like[:place], self._fake(answer, case, data, like, place), *like[place + 1 :])
                 caught = mismatch(outputs, expected, self.task.tolerances(case.params), like)
-                detail = "" if caught else "accepted as the right answer"
-                proofs.append(Proof("trivial", f"{answer} as output {place}: {case.case_id}", bool(caught), detail))
+                proofs.append(
+                    Proof("trivial", f"{answer} as output {place}", bool(caught), caught or ACCEPTED, case.case_id)
+                )
         return proofs
 
     def _fake(self, answer: str, case: Case, data: Data, like: Data, place: int) -> torch.Tensor:
@@ -159,13 +168,17 @@ class Bench:
                 graph.replay()
             self.synchronize()
         except Exception as error:
-            wrong: str | None = _one_line(error)
+            if short_of_memory(error):
+                raise
+            wrong: str | None = one_line(error)
         else:
             wrong = mismatch(outputs, expected, self.task.tolerances(case.params), like)
         return [Proof("capture", f"{seed}: {case.case_id}", wrong is None, wrong or "")]
 
     def prove_wrong(self, cases: Sequence[Case]) -> list[Proof]:
         """Every plausible wrong kernel of the task fails some checking case."""
+        if not (tasks.folder(self.task.name) / "wrong.py").is_file():
+            return [Proof("wrong", "kernels", False, f"no wrong.py; it has to give {MIN_WRONG_KERNELS} wrong kernels")]
         wrong: dict[str, Kernel] = import_module(f"tasks.{self.task.name}.wrong").WRONG
         enough = len(wrong) >= MIN_WRONG_KERNELS
         detail = "" if enough else f"{len(wrong)} wrong kernels, at least {MIN_WRONG_KERNELS} expected"
@@ -179,16 +192,18 @@ class Bench:
             try:
                 answer = self.judge(kernel, case)
             except Exception as error:
+                if short_of_memory(error):
+                    raise
                 # A wrong kernel that cannot run proves nothing about the judge.
-                return Proof("wrong", name, False, f"case {case.case_id}: {_one_line(error)}")
+                return Proof("wrong", name, False, one_line(error), case.case_id)
             if answer:
-                return Proof("wrong", name, True, f"case {case.case_id}: {answer}")
+                return Proof("wrong", name, True, answer, case.case_id)
         return Proof("wrong", name, False, "passes every checking case")
 
 
 def seed_path(task: str, seed: str) -> Path:
     """Return the file of a seed kernel."""
-    return Path(tasks.__file__).parent / task / "seeds" / f"{seed}.py"
+    return tasks.folder(task) / "seeds" / f"{seed}.py"
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -208,5 +223,12 @@ def _as_tuple(outputs: Any) -> Data:
     return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
 
 
-def _one_line(error: Exception) -> str:
+def short_of_memory(error: BaseException) -> bool:
+    """Whether an exception says that the device's memory ran out, in the words of torch, the driver or cuBLAS."""
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "status_alloc_failed" in text
+
+
+def one_line(error: BaseException) -> str:
+    """Return an exception as one line of at most 300 characters and its type."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

@@ -60,3 +60,4 @@ class Task:
     notes: str = ""
     sources: tuple[str, ...] = ()
     cpu_skip: Mapping[str, str] = field(default_factory=dict)  # seed name -> why the interpreter cannot run it
+    twins: bool = True  # elements of two draws of the inputs may be mixed; false where they are not independent

@@ -1,6 +1,6 @@
 """Prove that a task can be trusted: seeds pass, wrong kernels fail, inputs repeat, the case list says what is true.
 
-Run it as `python3 -m tasks.verify NAME --device cuda --out FILE.json` on a machine that has only torch and triton.
+Run it as `python3 -m tasks.verify --all --device cuda --out FILE.json` on a machine that has only torch and triton.
 """
 
 from __future__ import annotations
@@ -8,144 +8,103 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import tasks
-from tasks.proofs import Bench, Proof
-from tasks.spec import Case, Task
+from tasks.report import Report, best_seed, document, show
+from tasks.steps import DEVICES, perform, prepare, proof_steps
+from tasks.supervise import Limits, Run
 
-DEVICES = ("cpu", "cuda")
-MIN_CPU_CASES = 5
-Progress = Callable[[int, int, str], None]
-
-
-@dataclass(frozen=True)
-class Report:
-    """All proofs of one task on one device, and the seeds that the device cannot run, with the reason."""
-
-    task: str
-    device: str
-    proofs: tuple[Proof, ...]
-    skipped: tuple[tuple[str, str], ...]
-    seconds: float
-
-    @property
-    def ok(self) -> bool:
-        """Whether every proof holds."""
-        return all(proof.passed for proof in self.proofs)
-
-    @property
-    def failures(self) -> tuple[Proof, ...]:
-        """The proofs that do not hold."""
-        return tuple(proof for proof in self.proofs if not proof.passed)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return {**asdict(self), "ok": self.ok}
+SAY_EVERY_S = 10.0
 
 
-def verify(name: str, device: str = "cpu", progress: Progress | None = None) -> Report:
-    """Prove the task on `cpu` (Triton interpreter, small checking cases) or `cuda` (all cases, and graph capture).
+def verify(name: str, device: str = "cpu") -> Report:
+    """Prove one task in this process, on `cpu` (Triton interpreter, small cases) or `cuda` (all cases, graph capture).
 
-    Raises UnknownTaskError, or ValueError if the device is unknown or absent, or triton was imported in the wrong mode.
+    Raises UnknownTaskError, or ValueError if the device is unknown or absent, or triton was imported in the wrong mode;
+    an exception of the task's own code comes through.
     """
     task = tasks.get(name)
     prepare(device)
+    from tasks.proofs import Bench
+
     started = time.monotonic()
-    steps = list(_steps(task, Bench(task, device)))
-    proofs: list[Proof] = []
-    for done, (label, step) in enumerate(steps):
-        if progress is not None:
-            progress(done, len(steps), label)
-        proofs += step()
-    if progress is not None:
-        progress(len(steps), len(steps), "done")
+    bench = Bench(task, device)
+    proofs = [proof for step in proof_steps(task, device) for proof in perform(step, task, lambda: bench)]
     skipped = tuple(task.cpu_skip.items()) if device == "cpu" else ()
     return Report(name, device, tuple(proofs), skipped, time.monotonic() - started)
 
 
-def count_steps(name: str, device: str) -> int:
-    """Return how many steps `verify` reports to `progress`."""
-    task = tasks.get(name)
-    return sum(1 for _ in _steps(task, Bench(task, device)))
+def verify_many(
+    names: Sequence[str],
+    device: str,
+    jobs: int | None = None,
+    limits: Limits | None = None,
+    out: Path | None = None,
+    on_step: Callable[[int], None] = lambda n: None,
+    on_report: Callable[[Report], None] = lambda report: None,
+) -> dict[str, Any]:
+    """Prove tasks in processes of their own and return the result as JSON values; `out` is rewritten after each task.
+
+    On `cuda` the seeds that pass are timed roughly at the end. Raises ValueError if the device cannot be used.
+    """
+    done: list[Report] = []
+    facts = {"device": device, "date": datetime.now(UTC).isoformat(timespec="seconds"), "command": _command()}
+
+    def keep(report: Report) -> None:
+        done.append(report)
+        _write(out, document(done, {**run.environment, **facts}))
+        on_report(report)
+
+    run = Run(names, device, jobs, limits, on_step, keep)
+    result = document(run.verify(), {**run.environment, **facts})
+    _write(out, result)
+    return result
 
 
-def prepare(device: str) -> None:
-    """Choose Triton's mode before triton is imported; raises ValueError if that is no longer possible."""
-    if device not in DEVICES:
-        raise ValueError(f"unknown device '{device}'; expected {' or '.join(DEVICES)}")
-    if "triton" in sys.modules and _interpreted() != (device == "cpu"):
-        wanted = "with TRITON_INTERPRET=1 set" if device == "cpu" else "without TRITON_INTERPRET"
-        raise ValueError(
-            f"triton was imported before the device was known; start Python {wanted} for device '{device}'"
-        )
-    if device == "cpu":
-        os.environ["TRITON_INTERPRET"] = "1"
-        return
-    os.environ.pop("TRITON_INTERPRET", None)
-    import torch
-
-    if not torch.cuda.is_available():
-        raise ValueError("device 'cuda' was asked for, but torch finds no CUDA device; use device 'cpu'")
+def _write(out: Path | None, result: dict[str, Any]) -> None:
+    if out is not None:
+        part = out.with_name(f"{out.name}.part")
+        part.write_text(json.dumps(result, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        os.replace(part, out)
 
 
-def _interpreted() -> bool:
-    import triton
-
-    # Triton's own library functions keep the mode that was set when triton was imported, whatever the environment says.
-    return not isinstance(triton.language.sum, triton.runtime.JITFunction)
-
-
-def _steps(task: Task, bench: Bench) -> Iterator[tuple[str, Callable[[], Sequence[Proof]]]]:
-    cpu = bench.device == "cpu"
-    yield "case list", lambda: case_list(task)
-    check = [case for case in task.check_cases if case.cpu or not cpu]
-    cases = check if cpu else [*check, *task.timing_cases]
-    for case in cases:
-        yield f"case {case.case_id}", lambda case=case: bench.prove_case(case)
-    for seed in tasks.seed_names(task.name):
-        if cpu and seed in task.cpu_skip:
-            continue
-        yield f"seed {seed}", lambda seed=seed: bench.prove_seed(seed, cases)
-        if not cpu:
-            yield f"capture {seed}", lambda seed=seed: bench.prove_capture(seed, check)
-    yield "wrong kernels", lambda: bench.prove_wrong(check)
+def _command() -> str:
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    start = ["python3", "-m", module.name] if module is not None else [Path(sys.argv[0]).name]
+    # A result file may be published, and where it lay on this machine is nobody's business.
+    return shlex.join([*start, *(Path(word).name if os.path.isabs(word) else word for word in sys.argv[1:])])
 
 
-def case_list(task: Task) -> list[Proof]:
-    """Prove what the case and seed lists promise, without torch."""
-    cases: tuple[Case, ...] = (*task.check_cases, *task.timing_cases)
-    ids = [case.case_id for case in cases]
-    cpu = sum(case.cpu for case in task.check_cases)
-    seeds = tasks.seed_names(task.name)
-    on_disk = {path.stem for path in (Path(tasks.__file__).parent / task.name / "seeds").glob("*.py")}
-    shared = sorted({seed for seed in seeds if seeds.count(seed) > 1})
-    facts = [
-        ("timing cases", bool(task.timing_cases), "there is none"),
-        ("checking cases", cpu >= MIN_CPU_CASES, f"{cpu} for the interpreter, at least {MIN_CPU_CASES} expected"),
-        ("case ids", len(set(ids)) == len(ids), "a case_id occurs twice"),
-        ("costs", all(case.bytes > 0 and case.flops > 0 for case in cases), "bytes and flops must be positive"),
-        ("seed files", set(seeds) == on_disk, f"listed or present, not both: {sorted(set(seeds) ^ on_disk)}"),
-        ("seed splits", not shared, f"in more than one place: {shared}"),
-        ("skipped seeds", set(task.cpu_skip) <= set(seeds), f"no seed: {sorted(set(task.cpu_skip) - set(seeds))}"),
-    ]
-    return [Proof("cases", subject, bool(holds), "" if holds else detail) for subject, holds, detail in facts]
+class _Counter:
+    """Says on standard error how many steps and tasks are over, how fast, and what is left."""
 
+    def __init__(self, steps: int, tasks: int) -> None:
+        self.steps, self.tasks, self.done, self.reports = steps, tasks, 0, 0
+        self.started = self.said = time.monotonic()
 
-def show(report: Report) -> str:
-    """Return the report as text: one line per failed proof and a closing line."""
-    lines = [f"{report.task}: {p.kind} {p.subject}: {p.detail}" for p in report.failures]
-    lines += [f"{report.task}: seed {seed} not run: {reason}" for seed, reason in report.skipped]
-    held = len(report.proofs) - len(report.failures)
-    lines.append(
-        f"{report.task}: {held} of {len(report.proofs)} proofs hold on {report.device} ({report.seconds:.0f} s)"
-    )
-    return "\n".join(lines)
+    def step(self, n: int) -> None:
+        self.done += n
+        if time.monotonic() - self.said >= SAY_EVERY_S:
+            self.say()
+
+    def report(self, report: Report) -> None:
+        self.reports += 1
+        print(show(report), flush=True)
+        self.say()
+
+    def say(self) -> None:
+        self.said = time.monotonic()
+        rate = self.done / max(self.said - self.started, 1e-9)
+        left = f"{(self.steps - self.done) / rate:.0f} s left" if rate else "unknown time left"
+        line = f"{self.reports}/{self.tasks} tasks, {self.done}/{self.steps} steps, {rate:.1f} steps/s, {left}"
+        print(line, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -154,6 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--all", action="store_true", help="every task")
     parser.add_argument("--device", choices=DEVICES, default="cpu")
+    parser.add_argument("--jobs", type=int, help="tasks at a time (cuda: up to 12; cpu: half the cores)")
+    parser.add_argument("--step-limit", type=float, default=Limits.step_s, metavar="S", help="for one case or seed")
+    parser.add_argument("--task-limit", type=float, default=Limits.task_s, metavar="S", help="for one task")
+    parser.add_argument("--time-limit", type=float, default=Limits.total_s, metavar="S", help="for everything")
     parser.add_argument("--out", type=Path, help="JSON file to create")
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     options = parser.parse_args(arguments)
@@ -161,32 +124,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("give task names or --all")
     if options.out and options.out.exists() and not options.overwrite:
         parser.error(f"{options.out} exists; add --overwrite to replace it")
-    reports = []
     try:
-        for name in tasks.names() if options.all else options.names:
-            reports.append(verify(name, options.device, _to_stderr))
-            print(show(reports[-1]), flush=True)
+        names = tasks.names() if options.all else tuple(tasks.folder(name).name for name in options.names)
+        limits = Limits(options.step_limit, options.task_limit, options.time_limit)
+        counter = _Counter(Run(names, options.device).steps(), len(names))
+        result = verify_many(names, options.device, options.jobs, limits, options.out, counter.step, counter.report)
     except (ValueError, KeyError) as error:
         parser.error(str(error))
-    if options.out:
-        rows = [report.to_json() for report in reports]
-        options.out.write_text(json.dumps({"environment": environment(options.device), "rows": rows}, indent=1) + "\n")
-    return 0 if all(report.ok for report in reports) else 1
+    return finish(result)
 
 
-def environment(device: str) -> dict[str, str]:
-    """Return the versions and the device that a report came from."""
-    import platform
-
-    import torch
-    import triton
-
-    gpu = torch.cuda.get_device_name() if device == "cuda" else "none (Triton interpreter)"
-    return {"python": platform.python_version(), "torch": torch.__version__, "triton": triton.__version__, "gpu": gpu}
-
-
-def _to_stderr(done: int, total: int, label: str) -> None:
-    print(f"[{done}/{total}] {label}", file=sys.stderr, flush=True)
+def finish(result: dict[str, Any]) -> int:
+    """Print the best seeds and the outcome of a run, and return the exit code."""
+    for row in result["rows"]:
+        best = best_seed(row["rough_speedup"])
+        if best:
+            print(f"{row['task']}: best seed {best[0]}, roughly {best[1]:.2f} times as fast as the reference")
+    bad = [row["task"] for row in result["rows"] if not row["ok"]]
+    totals = result["totals"]
+    print(f"{totals['tasks_ok']} of {totals['tasks']} tasks verified" + (f"; failed: {', '.join(bad)}" if bad else ""))
+    return 1 if bad or not result["rows"] else 0
 
 
 if __name__ == "__main__":

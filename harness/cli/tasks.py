@@ -8,35 +8,59 @@ from typing import Annotated, Any
 import typer
 
 app = typer.Typer(
-    help="List, show and check the kernel tasks.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    help="List, show, check and start kernel tasks.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
 )
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+# Written by `kernelcast tasks verify --all --device cuda`; an installation without the checkout does not have it.
+VERIFIED = Path(__file__).resolve().parents[1] / "results" / "tasks_verify.json"
+
+
+def _rough_speedups(verified: Path) -> dict[str, dict[str, float]]:
+    """The rough speedups of each task's seeds from the result of a verification, empty where there is none."""
+    import json
+
+    if not verified.is_file():
+        return {}
+    try:
+        rows = json.loads(verified.read_text(encoding="utf-8"))["rows"]
+        return {row["task"]: row["rough_speedup"] for row in rows}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{verified}: not a result of `kernelcast tasks verify` ({error!r})") from None
 
 
 @app.command("list")
 def list_tasks(as_json: Json = False) -> None:
-    """List the tasks with the number of their cases and seed kernels."""
+    """List the tasks with the number of their cases and seed kernels, and the best seed where seeds were timed."""
     import tasks
     from harness.cli.console import print_json, print_table
+    from tasks.report import best_seed
     from tasks.spec import SEED_SPLITS
 
+    rough = _rough_speedups(VERIFIED)
     rows: list[dict[str, Any]] = []
     for name in tasks.names():
         task = tasks.get(name)
-        seeds = {split: len(task.seeds.get(split, ())) for split in SEED_SPLITS}
-        counts = {"check_cases": len(task.check_cases), "timing_cases": len(task.timing_cases)}
-        rows.append({"name": name, "family": task.family, "source": task.source, **counts, "seeds": seeds})
+        best = best_seed(rough.get(name, {}))
+        rows.append({
+            "name": name, "family": task.family, "source": task.source, "check_cases": len(task.check_cases),
+            "timing_cases": len(task.timing_cases),
+            "seeds": {split: len(task.seeds.get(split, ())) for split in SEED_SPLITS},
+            "best_seed": best and {"name": best[0], "rough_speedup": best[1]},
+        })  # fmt: skip
     if as_json:
         print_json({"rows": rows})
         return
-    header = ("task", "family", "source", "check", "timing", *(f"{split} seeds" for split in SEED_SPLITS))
-    print_table(header, [_flat(row) for row in rows])
+    seeds = "seeds " + "/".join(split[:5] for split in SEED_SPLITS)
+    print_table(("task", "family", "source", "check", "timed", seeds, "best seed"), [_flat(row) for row in rows])
 
 
 def _flat(row: dict[str, Any]) -> list[str]:
-    plain = [row["name"], row["family"], row["source"], str(row["check_cases"]), str(row["timing_cases"])]
-    return plain + [str(count) for count in row["seeds"].values()]
+    best = row["best_seed"]
+    shown = f"{best['name']} {best['rough_speedup']:.2f}x" if best else "-"
+    seeds = "/".join(str(count) for count in row["seeds"].values())
+    cases = [str(row["check_cases"]), str(row["timing_cases"])]
+    return [row["name"], row["family"], row["source"], *cases, seeds, shown]
 
 
 @app.command("show")
@@ -58,11 +82,21 @@ def show_task(
             "flops": case.flops,
             "tolerances": [{"rtol": t.rtol, "atol": t.atol} for t in task.tolerances(case.params)],
         }
-        for use, group in (("check", task.check_cases), ("timing", task.timing_cases))
+        for use, group in (
+            ("check", task.check_cases),
+            ("timing", task.timing_cases),
+            ("timing, small card", task.small_timing_cases),
+        )
         for case in group
     ]
+    rough = _rough_speedups(VERIFIED).get(name, {})
     seeds = [
-        {"name": seed, "split": split, "language": language_of(tasks.seed_code(name, seed))}
+        {
+            "name": seed,
+            "split": split,
+            "language": language_of(tasks.seed_code(name, seed)),
+            "rough_speedup": rough.get(seed),
+        }
         for split, part in task.seeds.items()
         for seed in part
     ]
@@ -70,7 +104,8 @@ def show_task(
         words = {"name": name, "family": task.family, "source": task.source, "statement": task.statement}
         print_json({**words, "notes": task.notes, "sources": list(task.sources), "seeds": seeds, "rows": cases})
         return
-    print(f"{name} ({task.family}, {task.source})\n\n{task.statement}\n\n{task.notes}\n")
+    notes = f"\n\n{task.notes}" if task.notes else ""
+    print(f"{name} ({task.family}, {task.source})\n\n{task.statement}{notes}\n")
     print(tasks.reference_code(name))
     header = ("case", "use", "MB", "Mflop", "rtol, atol of each output")
     print_table(
@@ -86,45 +121,73 @@ def show_task(
             for case in cases
         ],
     )
-    print()
-    print_table(("seed", "split", "language"), [[seed["name"], seed["split"], seed["language"]] for seed in seeds])
+    if seeds:
+        print()
+        speedups = ["-" if seed["rough_speedup"] is None else f"{seed['rough_speedup']:.2f}x" for seed in seeds]
+        cells = [[seed["name"], seed["split"], seed["language"]] for seed in seeds]
+        print_table(
+            ("seed", "split", "language", "rough speedup"), [[*c, s] for c, s in zip(cells, speedups, strict=True)]
+        )
+
+
+@app.command("new")
+def new_task(
+    name: Annotated[str, typer.Argument(help="The task's name: lower-case letters, digits and _.")],
+    into: Annotated[Path | None, typer.Option("--into", help="Folder for the task's folder; default: tasks.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the template of a task, with a TODO at every place that has to be filled in."""
+    import tasks
+    from harness.cli.console import print_json, say
+    from tasks.template import create
+
+    files = create(name, into or Path(tasks.__file__).parent)
+    if as_json:
+        print_json({"name": name, "rows": [str(path) for path in files]})
+        return
+    print("\n".join(map(str, files)))
+    own = f"{tasks.FOLDERS_VARIABLE}={into} " if into else ""
+    say(f"fill in every TODO, then: {own}kernelcast tasks verify {name}")
 
 
 @app.command("verify")
 def verify_tasks(
-    name: Annotated[str | None, typer.Argument(help="The task; or use --all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="The tasks; or use --all.", metavar="NAME...")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every task.")] = False,
     device: Annotated[str, typer.Option("--device", help="cpu (Triton interpreter, small cases) or cuda.")] = "cpu",
-    out: Annotated[Path | None, typer.Option("--out", help="JSON file to create.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", help="Tasks at a time (cuda: up to 12).")] = None,
+    step_limit: Annotated[float, typer.Option("--step-limit", help="Seconds for one case or seed.")] = 120.0,
+    task_limit: Annotated[float, typer.Option("--task-limit", help="Seconds for one task.")] = 600.0,
+    time_limit: Annotated[float, typer.Option("--time-limit", help="Seconds for everything.")] = 86_400.0,
+    out: Annotated[Path | None, typer.Option("--out", help="JSON file to create; kept up to date.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Prove tasks: seeds pass, trivial and wrong kernels fail, inputs repeat, the case list says what is true."""
-    import json
+    """Prove tasks: seeds pass, trivial and wrong kernels fail, inputs repeat, the case list says what is true.
+
+    With --device cuda, the seeds that pass are also timed roughly.
+    """
+    import sys
 
     import tasks
-    from harness.cli.console import print_json, progress, require_new, say
+    from harness.cli.console import print_json, progress, require_new
+    from tasks.report import show
+    from tasks.supervise import Limits, Run
+    from tasks.verify import finish, verify_many
 
-    if (name is None) != every:
-        raise ValueError("give the name of one task, or --all")
-    names = tasks.names() if every else (tasks.get(str(name)).name,)
+    if bool(names) == every:
+        raise ValueError("give the names of tasks, or --all")
+    chosen = tasks.names() if every else tuple(tasks.folder(name).name for name in names or ())
     if out is not None:
         require_new(out, overwrite)
-    from tasks.verify import count_steps, environment, show, verify
-
-    reports = []
-    for each in names:
-        with progress(each, count_steps(each, device), quiet) as advance:
-            reports.append(verify(each, device, lambda done, _total, _label: advance(1) if done else None))
-    result = {"environment": environment(device), "rows": [report.to_json() for report in reports]}
-    if out is not None:
-        out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    limits = Limits(step_limit, task_limit, time_limit)
+    with progress("verify", Run(chosen, device, jobs).steps(), quiet) as advance:
+        result = verify_many(
+            chosen, device, jobs, limits, out, advance,
+            lambda report: None if quiet else print(show(report), file=sys.stderr if as_json else sys.stdout),
+        )  # fmt: skip
     if as_json:
         print_json(result)
-    else:
-        for report in reports:
-            print(show(report))
-    if not all(report.ok for report in reports):
-        say("kernelcast: a proof failed", quiet)
-        raise typer.Exit(1)
+        raise typer.Exit(0 if result["rows"] and all(row["ok"] for row in result["rows"]) else 1)
+    raise typer.Exit(finish(result))

@@ -12,7 +12,7 @@ import tasks
 from benchmark.code_view import language_of
 from tasks.extract import definition_closure
 from tasks.spec import FAMILIES, SEED_SPLITS, SOURCES, Task
-from tasks.verify import case_list
+from tasks.steps import case_list
 
 ROOT = Path(tasks.__file__).parents[1]
 

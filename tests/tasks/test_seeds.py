@@ -15,7 +15,9 @@ import pytest
 import tasks
 from tasks.compare import rms
 from tasks.proofs import Bench, Proof, seed_path
-from tasks.verify import Report, prepare, show, verify
+from tasks.report import Report, show
+from tasks.steps import prepare
+from tasks.verify import verify
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -112,7 +114,7 @@ def test_the_mode_of_triton_has_to_fit_the_device() -> None:
 
 def test_triton_that_was_imported_too_early_is_an_error() -> None:
     environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-    code = "import triton, os; os.environ['TRITON_INTERPRET'] = '1'; from tasks.verify import prepare; prepare('cpu')"
+    code = "import triton, os; os.environ['TRITON_INTERPRET'] = '1'; from tasks.steps import prepare; prepare('cpu')"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert "start Python with TRITON_INTERPRET=1 set for device 'cpu'" in result.stderr
 

@@ -1,0 +1,4 @@
+def custom_kernel(data):
+    x, out, _ = data
+    out.copy_(x.t() * 2)
+    return out

@@ -1,0 +1,93 @@
+"""A small task made from the template, and ways to break it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tasks.template import create
+
+TASK = {
+    "TODO: what the task computes, in one line.": "Columns scaled by a weight.",
+    "    # TODO: a few times the rounding error of the output's dtype; the notes say how it was derived.\n": "",
+    "rtol=0.0, atol=0.0": "rtol=1e-6, atol=1e-7",
+    "    # TODO: parameters that fit make_inputs, bytes, and the operations of the plain algorithm.\n": "",
+    "bytes=0": "bytes=8 * rows * columns + 4 * columns",
+    "flops=0": "flops=rows * columns",
+    "  # TODO: gpu_mode, operator or network": "",
+    "  # TODO: norm, matmul, attention, scan, conv, quantise, reduce, block or loss": "",
+    "TODO: the mathematics, shapes, dtypes and what is timed: all that a forecaster is told.": "out = x * w.",
+    "    # TODO: at least five small ones for the interpreter (cpu=True) with sizes that are no power of two, "
+    "size 1 and\n"
+    "    # difficult values, and a few medium ones for a GPU alone.\n": "",
+    "check_cases=()": "check_cases=tuple(case(rows, 5, True) for rows in (2, 3, 4, 5, 7))",
+    "timing_cases=(),  # TODO: two or three, on which the reference takes 50 us to 3 ms": "timing_cases=(case(9, 5),),",
+    "TODO: where the tolerances come from.": "One rounding.",
+    "  # TODO: where the operation comes from": "",
+}
+REFERENCE = '''"""Columns scaled by a weight."""
+
+import torch
+
+
+def make_inputs(generator, device, *, rows, columns):
+    at = {"generator": generator, "device": generator.device}
+    return torch.randn((rows, columns), **at), torch.rand(columns, **at) + 0.5
+
+
+def reference(data):
+    x, w = data
+    return x * w
+
+
+def oracle(data):
+    x, w = data
+    return (x.double() * w.double(),)
+'''
+WRONG = (
+    "WRONG = {'add': lambda d: d[0] + d[1], 'bare': lambda d: d[0].clone(), 'halved': lambda d: d[0] * d[1] * 0.5}\n"
+)
+SEED = "def custom_kernel(data):\n    return data[0] * data[1]\n"
+TRITON = """import torch
+import triton
+import triton.language as tl
+
+BLOCK = {block}
+
+
+@triton.jit
+def scale(x, w, out, columns, total, BLOCK: tl.constexpr):
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = index < total
+    value = tl.load(x + index, inside) * tl.load(w + index % columns, inside)
+    tl.store(out + index, value, inside)
+
+
+def custom_kernel(data):
+    x, w = data
+    out = torch.empty_like(x)
+    scale[(triton.cdiv(x.numel(), BLOCK),)](x, w, out, x.shape[1], x.numel(), BLOCK=BLOCK)
+    return out
+"""
+
+
+def fill_in(folder: Path) -> None:
+    """Fill in every open place of a template."""
+    text = (folder / "task.py").read_text()
+    for old, new in TASK.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    (folder / "task.py").write_text(text)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "wrong.py").write_text(WRONG)
+    for number, path in enumerate(sorted((folder / "seeds").glob("*.py"))):
+        path.write_text(TRITON.format(block=4 << number) if "triton" in path.name else SEED)
+
+
+def make(name: str, into: Path, file: str = "task.py", old: str = "", new: str = "") -> Path:
+    """Make a small task that verifies, with one piece of one file replaced."""
+    create(name, into)
+    fill_in(into / name)
+    text = (into / name / file).read_text()
+    assert old in text
+    (into / name / file).write_text(text.replace(old, new) if old else text)
+    return into / name
