@@ -26,7 +26,7 @@ CASE = "inputs"
 NOISE = 0.1
 STATEMENT = (
     "Model of a KernelBench problem file, in training mode without gradients. A candidate defines ModelNew, which is "
-    "constructed with the same arguments and given the same weights; timed is its forward on the inputs of get_inputs()."
+    "constructed with the same arguments and given the same weights; timed is its forward on what get_inputs() draws."
 )
 NOTES = (
     "Read from a KernelBench problem file. An element passes if its error is at most {tolerance} of the expected value "
