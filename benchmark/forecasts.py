@@ -23,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 PROBABILITIES = tuple(f"p{b}" for b in BINS)
 STATUSES = ("ok", "unparsed", "refused", "error")
 SUM_TOLERANCE = 1e-4
+LOG2_LIMIT = 64  # no kernel is 2^64 times faster than another: a larger number is a unit mistaken or a sentinel
 METADATA = ("dataset", "track", "surrogate", "configuration")
 
 _REQUIRED = ("query_id", *PROBABILITIES)
@@ -103,8 +104,12 @@ def write_forecasts(
     text = {k: v if isinstance(v, str) else json.dumps(v, sort_keys=True, allow_nan=False) for k, v in metadata.items()}
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(target.name + ".partial")
-    pq.write_table(table.replace_schema_metadata(text), partial, compression="zstd")
-    os.replace(partial, target)
+    try:
+        pq.write_table(table.replace_schema_metadata(text), partial, compression="zstd")
+        os.replace(partial, target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _probability(forecast: Forecast, index: int, row: int, target: Path) -> float | None:
@@ -120,10 +125,17 @@ def _number(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
-def read_forecasts(path: str | os.PathLike[str], expected_ids: Collection[str] | None = None) -> Forecasts:
+def read_forecasts(
+    path: str | os.PathLike[str],
+    expected_ids: Collection[str] | None = None,
+    *,
+    dataset: str | None = None,
+    track: str | None = None,
+) -> Forecasts:
     """Read and check a forecast file; rows are numbered from 0 in messages.
 
-    `expected_ids` are the query ids that may occur; a query without a row is not an error, it lowers the coverage.
+    `expected_ids` are the query ids that may occur; a query without a row is not an error, it lowers the coverage. A
+    file whose metadata names another dataset or track than those given is refused before its rows are looked at.
     Probabilities that sum to 1 within 1e-4 are renormalised. Raises FileNotFoundError, or ForecastError for anything
     that is not a valid forecast file.
     """
@@ -134,15 +146,25 @@ def read_forecasts(path: str | os.PathLike[str], expected_ids: Collection[str] |
     if not os.path.isfile(source):
         raise FileNotFoundError(f"{source}: no such file; `kernelcast forecast --out` writes one")
     if not os.path.getsize(source):
-        raise ForecastError(f"{source}: the file is empty, expected Parquet; write it again")
+        raise ForecastError(f"{source}: the file is empty; write it again with `kernelcast forecast --out`")
     try:
         table = pq.ParquetFile(source).read()
     except (pa.ArrowException, OSError) as error:
         detail = " ".join(str(error).split())[:120]
-        raise ForecastError(f"{source}: not Parquet, or cut short ({detail}); write it with write_forecasts") from None
+        advice = "write it again with `kernelcast forecast --out`"
+        raise ForecastError(f"{source}: not Parquet, or cut short ({detail}); {advice}") from None
     found = table.schema.metadata or {}
     metadata = {k.decode(errors="replace"): v.decode(errors="replace") for k, v in found.items()}
+    check_made_for(metadata, source, dataset, track)
     return _arrays(table, source, None if expected_ids is None else set(expected_ids), metadata)
+
+
+def check_made_for(metadata: Mapping[str, str], source: str, dataset: str | None, track: str | None) -> None:
+    """Raise ForecastError if a file's metadata names another dataset or track than the one it is scored on."""
+    for key, asked in (("dataset", dataset), ("track", track)):
+        found = metadata.get(key)
+        if asked is not None and found is not None and found != asked:
+            raise ForecastError(f"{source}: made for {key} '{found}', and is scored on {key} '{asked}'")
 
 
 def _fail(source: str, row: int, field: str, found: Any, expected: str) -> None:
@@ -208,6 +230,7 @@ def _arrays(table: pa.Table, source: str, expected: set[str] | None, metadata: M
         _fail(source, row, "p1..p8", f"a sum of {sums[row]:.6g}", f"1 within {SUM_TOLERANCE:g}")
     repeat = numbers["repeat"].astype(np.int64)
     _check_keys(source, ids, repeat, expected)
+    _check_repeats(source, ids, repeat)
     return Forecasts(
         query_id=ids,
         repeat=repeat,
@@ -245,6 +268,8 @@ def _check_values(
         check(ok & ((values < 0) | (values > 1 + SUM_TOLERANCE)), name, values, "a probability in [0, 1]")
     for name in _FLOATS:
         check(~null[name] & ~np.isfinite(numbers[name]), name, numbers[name], "a finite number or null")
+    log2 = numbers["log2_speedup"]
+    check(np.abs(log2) > LOG2_LIMIT, "log2_speedup", log2, f"a number in [-{LOG2_LIMIT}, {LOG2_LIMIT}], or null")
     p_fail = numbers["p_fail"]
     check(~null["p_fail"] & ((p_fail < 0) | (p_fail > 1)), "p_fail", p_fail, "a probability in [0, 1]")
     for name in (*_INTS, "seconds"):
@@ -264,3 +289,14 @@ def _check_keys(
         if key in seen:
             _fail(source, row, "query_id, repeat", key, f"a pair not used before (row {seen[key]} has it)")
         seen[key] = row
+
+
+def _check_repeats(source: str, ids: npt.NDArray[np.object_], repeat: npt.NDArray[np.int64]) -> None:
+    """Refuse a repeat with under half of the ids beside one with all: each counts alike, and its gaps as no answer."""
+    numbers, first, rows = np.unique(repeat, return_index=True, return_counts=True)
+    total = len(set(ids.tolist()))
+    short = np.flatnonzero(2 * rows < total)
+    if rows.max() == total and len(short):
+        k = int(short[np.argmin(first[short])])
+        expected = f"a repeat of about all {total} ids; this one has {rows[k]}, and another has all"
+        _fail(source, int(first[k]), "repeat", int(numbers[k]), expected)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmark.answers import Labels, align
-from benchmark.forecasts import ForecastError, Forecasts, read_forecasts
+from benchmark.forecasts import Forecasts, check_made_for, read_forecasts
 from benchmark.metrics.bootstrap import (
     LEAST_CLUSTERS,
     Resamples,
@@ -91,7 +91,7 @@ def score(
     if not isinstance(forecasts, Forecasts):
         others = labels_by_split(track, dataset, [s for s in TEST_SPLITS if s != split])
         known = set(labels.query_id.tolist()).union(*(other.query_id.tolist() for other in others.values()))
-        forecasts = read_forecasts(forecasts, known)
+        forecasts = read_forecasts(forecasts, known, dataset=dataset, track=track)
     return score_labels(forecasts, labels, track, split, dataset, resamples, seed, name)
 
 
@@ -134,10 +134,7 @@ def score_labels(
     name: str | None = None,
 ) -> ScoreResult:
     """Score forecasts against labels that are already loaded; see `score`."""
-    for key, asked in (("dataset", dataset), ("track", track)):
-        found = forecasts.metadata.get(key)
-        if found is not None and found != asked:
-            raise ForecastError(f"{forecasts.source}: made for {key} '{found}', and is scored on {key} '{asked}'")
+    check_made_for(forecasts.metadata, forecasts.source, dataset, track)
     rows = [np.flatnonzero(labels.task == t) for t in range(len(labels.tasks))]
     # A pool is one draw: its figures compare kernels of all searches with each other.
     searches = [np.zeros(len(r), dtype=np.int64) if track == "pool" else _codes(labels.search[r]) for r in rows]

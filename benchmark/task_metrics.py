@@ -49,6 +49,7 @@ def pair_figures(
         tally = discovery.Tally.of(score, positive, weight)
         clear = discovery.Tally.of(score[resolved], positive[resolved], weight[:, resolved])
         figures[f"ap_{tau}"] = discovery.average_precision_resampled(tally)
+        figures[f"ap_{tau}_random"] = discovery.random_average_precision_resampled(tally)
         figures[f"ap_{tau}_resolved"] = discovery.average_precision_resampled(clear)
         figures[f"auroc_{tau}"] = discovery.auroc_resampled(tally)
         figures[f"lift_{tau}"] = discovery.lift_resampled(tally, TOP_FRACTION)

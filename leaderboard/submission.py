@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ CHOICES = {
     "status": ("recomputed", "reproduced", "retracted"),
 }
 LEAST_COVERAGE = 0.95
+
+Skipped = Callable[[str, str], None]  # a submission's name, what is wrong with it
 
 
 class SubmissionError(ValueError):
@@ -79,7 +82,8 @@ def read_submission(folder: Path) -> Submission:
 
     path = folder / MANIFEST
     if not path.is_file():
-        raise SubmissionError(f"{path}: no such file; every submission needs one")
+        advice = "`kernelcast evaluate SURROGATE --out` writes one, and `kernelcast score FILE` scores a single file"
+        raise SubmissionError(f"{path}: no such file; every submission needs one: {advice}")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -113,8 +117,19 @@ def _fields(path: Path, content: dict[Any, Any]) -> dict[str, Any]:
     return {name: content.get(name) for name in names}
 
 
-def find_submissions(folder: Path = SUBMISSIONS) -> list[Submission]:
-    """Return all submissions in a folder, by name; hidden folders are not submissions."""
+def find_submissions(folder: Path = SUBMISSIONS, skipped: Skipped | None = None) -> list[Submission]:
+    """Return all submissions in a folder, by name; hidden folders are not submissions.
+
+    A broken one raises SubmissionError, unless `skipped` is given and told its name and what is wrong.
+    """
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder}: no such folder; expected one folder for each submission")
-    return [read_submission(p) for p in sorted(folder.iterdir()) if p.is_dir() and p.name[0] not in "._"]
+    found = []
+    for path in sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] not in "._"):
+        try:
+            found.append(read_submission(path))
+        except (SubmissionError, OSError) as error:
+            if skipped is None:
+                raise
+            skipped(path.name, str(error))
+    return found

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmark.answers import Labels
 from benchmark.comparison import ranks
 from benchmark.data_access import DEFAULT_DATASET, available_tracks
-from benchmark.forecasts import read_forecasts
+from benchmark.forecasts import ForecastError, Forecasts, read_forecasts
 from benchmark.metrics.catalogue import HEADLINES, METRICS
 from benchmark.scoring import ScoreResult, labels_by_split, score_labels
-from leaderboard.submission import REFERENCES, SUBMISSIONS, Submission, find_submissions, why_unranked
+from leaderboard.submission import REFERENCES, SUBMISSIONS, Skipped, Submission, find_submissions, why_unranked
 
 RESAMPLES = 2000
 GROUPS = ("competitors", "references", "retracted")
@@ -32,28 +33,29 @@ def build_table(
     submissions: Path = SUBMISSIONS,
     tracks: Iterable[str] | None = None,
     scored: Callable[[str, str], None] | None = None,
+    skipped: Skipped | None = None,
 ) -> dict[str, Any]:
     """Return the table: settings, and one row for each submission, track and test split under `rows`.
 
     Rows are in order of track, split, group, rank, headline and name. `scored` is called with each submission's name
-    and track once it is done. Raises SubmissionError or ForecastError for the first file that breaks the rules.
+    and track once it is done. The first submission that breaks the rules raises SubmissionError or ForecastError,
+    unless `skipped` is given: it is told the name and what is wrong, and the table is made of the others.
     """
-    entries = [s for s in find_submissions(submissions) if s.dataset == dataset]
+    labels = {track: labels_by_split(track, dataset) for track in tracks or available_tracks(dataset)}
+    entries = [s for s in find_submissions(submissions, skipped) if s.dataset == dataset]
+    readable = _readable(entries, labels, dataset, skipped)
     rows: list[dict[str, Any]] = []
-    for track in tracks or available_tracks(dataset):
-        labels = labels_by_split(track, dataset)
-        known = {i for split in labels.values() for i in split.query_id.tolist()}
-        results: dict[str, list[tuple[Submission, ScoreResult]]] = {split: [] for split in labels}
-        for entry in entries:
-            if track not in entry.files:
+    for track, splits in labels.items():
+        results: dict[str, list[tuple[Submission, ScoreResult]]] = {split: [] for split in splits}
+        for entry, forecasts in readable:
+            if track not in forecasts:
                 continue
-            forecasts = read_forecasts(entry.files[track], known)
-            for split, truth in labels.items():
-                result = score_labels(forecasts, truth, track, split, dataset, resamples, seed, entry.name)
+            for split, truth in splits.items():
+                result = score_labels(forecasts[track], truth, track, split, dataset, resamples, seed, entry.name)
                 results[split].append((entry, result))
             if scored:
                 scored(entry.name, track)
-        for split in labels:
+        for split in splits:
             rows += _ranked_rows(results[split])
     return {
         "dataset": dataset,
@@ -63,6 +65,28 @@ def build_table(
         "versions": {m.name: m.version for track in METRICS.values() for m in track.values() if m.version},
         "rows": rows,
     }
+
+
+def _readable(
+    entries: Sequence[Submission],
+    labels: Mapping[str, Mapping[str, Labels]],
+    dataset: str,
+    skipped: Skipped | None,
+) -> list[tuple[Submission, dict[str, Forecasts]]]:
+    """Return the submissions with their forecasts by track; one with a broken file is left out as a whole."""
+    known = {track: {i for one in splits.values() for i in one.query_id.tolist()} for track, splits in labels.items()}
+    found = []
+    for entry in entries:
+        files = {track: path for track, path in entry.files.items() if track in labels}
+        try:
+            forecasts = {t: read_forecasts(path, known[t], dataset=dataset, track=t) for t, path in files.items()}
+        except (ForecastError, OSError) as error:
+            if skipped is None:
+                raise
+            skipped(entry.name, str(error))
+            continue
+        found.append((entry, forecasts))
+    return found
 
 
 def _ranked_rows(results: Sequence[tuple[Submission, ScoreResult]]) -> list[dict[str, Any]]:
@@ -148,8 +172,10 @@ def _section(
     reasons = {row["metrics"][HEADLINES[track]]["reason"] for row in rows} - {None}
     notes += [f"{HEADLINES[track]}: {reason}." for reason in sorted(reasons)]
     title = f"{table['dataset']}, track {track}, split {split}"
-    base = next((r["metrics"].get("base_rate_141", {}).get("value") for r in rows), None)
-    title += f" (base rate {base:.3f})" if base is not None else ""
+    # What everybody could get without looking is the same in every row.
+    base, chance = (rows[0]["metrics"].get(m, {}).get("value") for m in ("base_rate_141", "ap_141_random"))
+    if base is not None:
+        title += f" (base rate {base:.3f}; ap_141 of a random order {chance:.3f})"
     intervals = f"* ranks. In brackets: 95% interval, {table['resamples']} cluster resamples, seed {table['seed']}."
     if markdown:
         cells = [head, ["---"] * len(head), *([*line] if line else [""] * len(head) for line in lines)]

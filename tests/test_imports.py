@@ -22,8 +22,8 @@ OURS = {*ALLOWED, "kernelcast"}
 PRINTS_THE_TABLE = ("harness.cli", "harness.reproduce")
 GPU_PATH = ("tasks", "harness.measure", "harness.search")
 ON_A_GPU_MACHINE = {*sys.stdlib_module_names, "torch", "triton", "numpy"}
-# A search on a GPU machine may use these where they are installed: a mutator that asks a model, a Ray cluster.
-OPT_IN = {"openai", "ray"}
+# A GPU machine may use these where they are installed: a mutator that asks a model, a Ray cluster, a task.yml.
+OPT_IN = {"openai", "ray", "yaml"}
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
 DOTTED = re.compile(r"(?:benchmark|tasks|harness|leaderboard)(?:\.[a-z_]\w*)+(?::\w+)?")
 

@@ -62,6 +62,7 @@ _DISCOVERY = tuple(
     for tau, threshold in TAUS.items()
     for metric in (
         Metric(f"ap_{tau}", f"average precision at S > {threshold:.3g}", "higher", NO_POSITIVE),
+        Metric(f"ap_{tau}_random", f"average precision of a random order at S > {threshold:.3g}", "none", NO_POSITIVE),
         Metric(f"ap_{tau}_resolved", f"average precision at S > {threshold:.3g}, resolved rows", "higher", NO_POSITIVE),
         Metric(f"auroc_{tau}", f"AUROC at S > {threshold:.3g}", "higher", ONE_CLASS),
         Metric(f"lift_{tau}", f"precision of the top {TOP_FRACTION:.0%} over the base rate", "higher", NO_POSITIVE),

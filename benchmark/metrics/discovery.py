@@ -85,6 +85,13 @@ def average_precision(score: npt.ArrayLike, positive: npt.ArrayLike) -> Value:
     return Value.of(float(average_precision_resampled(Tally.of(score, positive))[0]), NO_POSITIVE)
 
 
+def random_average_precision_resampled(tally: Tally) -> Floats:
+    """Return the expected average precision of a random order, which is what a constant score gets, shape (m,)."""
+    rows, positives = tally.rows[:, None], tally.positives[:, None]
+    nothing = np.zeros_like(rows)
+    return average_precision_resampled(Tally(rows, nothing, positives, nothing))
+
+
 def auroc_resampled(tally: Tally) -> Floats:
     """Return the area under the ROC curve for each resample, shape (m,); see `auroc`."""
     misses = tally.size - tally.hits

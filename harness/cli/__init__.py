@@ -19,13 +19,14 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "forecast": ("harness.cli.forecast", "Write a surrogate's forecasts of one track and split to a file."),
     "score": ("harness.cli.score", "Score a forecast file or a submission folder."),
     "data": ("harness.cli.data", "List, check and package the datasets."),
-    "tasks": ("harness.cli.tasks", "List, show and check the kernel tasks."),
+    "tasks": ("harness.cli.tasks", "List, show, check and start kernel tasks."),
     "measure": ("harness.cli.measure", "Compile, check and time kernels."),
     "doctor": ("harness.cli.doctor", "Say what this machine can do for measuring."),
     "search": ("harness.cli.search", "Run a kernel search, or continue one."),
     "reproduce": ("harness.cli.reproduce", "Regenerate every committed baseline submission."),
 }
 BAD_INPUT = 2
+UsageError: Any = typer.BadParameter.__base__  # typer offers its other usage errors only through their base
 OURS = ("benchmark", "tasks", "harness", "leaderboard")
 
 
@@ -94,12 +95,29 @@ def message_of(error: BaseException) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the work failed, 2 bad input, 130 interrupted."""
     try:
-        typer.main.get_command(app)(args=arguments, prog_name="kernelcast")
+        code = typer.main.get_command(app)(args=arguments, prog_name="kernelcast", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except UsageError as error:
+        _show_usage(error)
+        sys.exit(BAD_INPUT)
+    except typer.Abort:
+        print("kernelcast: aborted", file=sys.stderr)
+        sys.exit(1)
     except (ValueError, OSError, KeyError, ModuleNotFoundError) as error:
         if os.environ.get("KERNELCAST_DEBUG") == "1" or _is_defect(error):
             raise
         print(f"kernelcast: {message_of(error)}", file=sys.stderr)
         sys.exit(BAD_INPUT)
+
+
+def _show_usage(error: Any) -> None:
+    """Print a usage error as one line, or the help of a group that was named without a command."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    text = message_of(ValueError(error.format_message())).rstrip(".")
+    command = f" ({error.ctx.command_path} --help)" if error.ctx else ""
+    print(f"kernelcast: {text}{command}", file=sys.stderr)
 
 
 def _is_defect(error: BaseException) -> bool:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.destination import check_destination
+
 PATIENCE_S = 2.0
 PLAIN_INTERVAL_S = 15.0
 
@@ -38,8 +40,9 @@ def _numeric(cell: str) -> bool:
     return not cell.strip("+-") or cell.lstrip("+-")[0].isdigit()
 
 
-def require_new(path: Path, overwrite: bool) -> None:
-    """Raise ValueError if the path exists and may not be overwritten."""
+def require_new(path: Path, overwrite: bool, folder: bool = False) -> None:
+    """Raise ValueError unless a file, or else a folder, can be written at the path and may be if one is there."""
+    check_destination(path, folder)
     if path.exists() and not overwrite:
         raise ValueError(f"'{path}' exists already; give another --out, or --overwrite to replace it")
 

@@ -33,7 +33,7 @@ def evaluate(
     spec = seeded(parse(surrogate), seed)
     folder = _folder(out) if out else None
     if folder:
-        require_new(folder, overwrite)
+        require_new(folder, overwrite, folder=True)
     name = dataset or DEFAULT_DATASET
     forecaster = ready(spec, name)
     manifest = describe(spec, forecaster, name, folder.name if folder else submission_name(str(spec)))

@@ -20,6 +20,7 @@ def leaderboard(
     """Recompute every score from the committed forecasts and print the table."""
     from benchmark.data_access import DEFAULT_DATASET
     from harness.cli.console import print_json, progress
+    from harness.cli.standing import warn_skipped
     from leaderboard.submission import SUBMISSIONS, find_submissions
     from leaderboard.table import build_table, render
 
@@ -28,9 +29,12 @@ def leaderboard(
     name = dataset or DEFAULT_DATASET
     if check:
         raise typer.Exit(_check(as_json, quiet))
-    total = sum(len(s.files) for s in find_submissions(SUBMISSIONS) if s.dataset == name)
-    with progress("scoring", total, quiet) as advance:
-        table = build_table(name, resamples, seed, SUBMISSIONS, scored=lambda _name, _track: advance(1))
+    # The table warns of those that are broken; here they only have no share in the progress.
+    sound = find_submissions(SUBMISSIONS, skipped=lambda _name, _problem: None)
+    with progress("scoring", sum(len(s.files) for s in sound if s.dataset == name), quiet) as advance:
+        table = build_table(
+            name, resamples, seed, SUBMISSIONS, scored=lambda _name, _track: advance(1), skipped=warn_skipped
+        )
     if as_json:
         print_json(table)
     else:
@@ -51,7 +55,8 @@ def _check(as_json: bool, quiet: bool) -> int:
             entry = read_submission(folder)
             for track, path in entry.files.items():
                 labels = labels_by_split(track, entry.dataset).values()
-                read_forecasts(path, {query_id for split in labels for query_id in split.query_id.tolist()})
+                known = {query_id for split in labels for query_id in split.query_id.tolist()}
+                read_forecasts(path, known, dataset=entry.dataset, track=track)
         except (ValueError, OSError, KeyError) as error:
             problem = " ".join(str(error).split())
         rows.append({"name": folder.name, "problem": problem})

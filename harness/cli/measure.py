@@ -10,7 +10,7 @@ import typer
 
 def measure(
     files: Annotated[list[Path], typer.Argument(help="Kernel files; each defines custom_kernel(data).")],
-    task: Annotated[str, typer.Option("--task", help="The task that the kernels implement.")],
+    task: Annotated[str, typer.Option("--task", help="A task's name, kernelbench:FILE.py or gpu_mode:FOLDER.")],
     backend: Annotated[str, typer.Option("--backend", help="cuda, or cpu to check without timing.")] = "cuda",
     workers: Annotated[int, typer.Option("--workers", help="Kernels built at the same time.")] = 8,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -20,6 +20,7 @@ def reproduce(
     from benchmark.data_access import DEFAULT_DATASET
     from harness import reproduce as work
     from harness.cli.console import print_json, say
+    from harness.cli.standing import warn_skipped
     from leaderboard.submission import SUBMISSIONS
     from leaderboard.table import build_table, render
 
@@ -36,7 +37,7 @@ def reproduce(
             say(line)
         raise typer.Exit(int(bool(lines)))
     work.reproduce(name, SUBMISSIONS, wanted, tell)
-    table = build_table(name, resamples, submissions=SUBMISSIONS)
+    table = build_table(name, resamples, submissions=SUBMISSIONS, skipped=warn_skipped)
     if as_json:
         print_json(table)
     else:

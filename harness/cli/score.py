@@ -27,7 +27,7 @@ def score(
     track: Annotated[str | None, typer.Option("--track", help="pairs or pool; by default what the file says.")] = None,
     split: Annotated[str | None, typer.Option("--split", help="One split; by default the test splits.")] = None,
     dataset: Annotated[str | None, typer.Option("--dataset", help="By default what the file says.")] = None,
-    resamples: Annotated[int, typer.Option("--resamples", min=0, help="Bootstrap resamples.")] = 1000,
+    resamples: Annotated[int, typer.Option("--resamples", min=0, help="Bootstrap resamples.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -42,8 +42,6 @@ def score(
         raise ValueError(f"{path} has no forecasts for track '{track}'; it has {', '.join(files)}")
     splits = [split] if split else list(TEST_SPLITS)
     scored = Scored(wanted, manifest, _results(wanted, manifest, splits, resamples, seed))
-    if not scored.results:
-        raise ValueError(f"{path} has no forecast of {' or '.join(splits)}; give another --split")
     rank, lines = {}, []
     if all(result.split in TEST_SPLITS for result in scored.results):
         table = table_with(wanted, manifest, resamples, seed)
@@ -73,7 +71,7 @@ def _from_file(path: Path, track: str | None, dataset: str | None) -> tuple[dict
     from harness.cli.standing import submission_name
     from harness.surrogates.submission import KINDS
 
-    metadata = read_forecasts(path).metadata
+    metadata = read_forecasts(path, dataset=dataset, track=track).metadata
     track = track or metadata.get("track")
     if track is None:
         raise ValueError(f"{path} does not say which track it is for; give --track")
@@ -101,19 +99,25 @@ def _results(
     from benchmark.scoring import check_track, labels_by_split, score_labels
 
     dataset = manifest["dataset"]
-    results = []
+    results, found = [], []
     for track, file in files.items():
         check_track(track)
         load_labels(track, splits[0], dataset=dataset)  # an unknown dataset, track or split is an error, not no rows
         every = labels_by_split(track, dataset, SPLITS)
-        forecasts = read_forecasts(file, {i for labels in every.values() for i in labels.query_id.tolist()})
-        answered = set(forecasts.query_id.tolist())
-        for split in splits:
-            if split in every and not answered.isdisjoint(every[split].query_id.tolist()):
-                labels = every[split]
-                results.append(
-                    score_labels(forecasts, labels, track, split, dataset, resamples, seed, manifest["name"])
-                )
+        known = {i for labels in every.values() for i in labels.query_id.tolist()}
+        forecasts = read_forecasts(file, known, dataset=dataset, track=track)
+        ids = set(forecasts.query_id.tolist())
+        covered = [split for split, labels in every.items() if not ids.isdisjoint(labels.query_id.tolist())]
+        found.append(f"{file} has forecasts of {', '.join(covered)}")
+        results += [
+            score_labels(forecasts, every[split], track, split, dataset, resamples, seed, manifest["name"])
+            for split in splits
+            if split in covered
+        ]
+    if not results:
+        wanted = " or ".join(splits)
+        advice = f"give --split {covered[0]}, or use `kernelcast forecast --split {splits[0]} --out`"
+        raise ValueError(f"{'; '.join(found)}; none of {wanted}: {advice}")
     return results
 
 

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from harness.cli.console import say
 
 
 def submission_name(expression: str) -> str:
     """Return the name that a surrogate's row gets when none is asked for."""
     return re.sub(r"[^\w.=+-]+", "-", expression).strip("-._") or "newcomer"
+
+
+def warn_skipped(name: str, problem: str) -> None:
+    """Say on standard error that a broken submission is not in the table."""
+    say(f"kernelcast: skipped submission '{name}': {' '.join(problem.split())}")
+
+
+def _unless(newcomer: str) -> Callable[[str, str], None]:
+    """Return what warns of a broken submission, and raises ValueError if it is the newcomer itself."""
+
+    def skipped(name: str, problem: str) -> None:
+        if name == newcomer:
+            raise ValueError(problem)
+        warn_skipped(name, problem)
+
+    return skipped
 
 
 def table_with(
@@ -33,7 +51,7 @@ def table_with(
 
     with TemporaryDirectory(prefix="kernelcast-") as temporary:
         folder = Path(temporary)
-        for other in find_submissions(submissions or SUBMISSIONS):
+        for other in find_submissions(submissions or SUBMISSIONS, warn_skipped):
             if other.name != manifest["name"]:
                 (folder / other.name).symlink_to(other.folder.resolve(), target_is_directory=True)
         own = folder / manifest["name"]
@@ -41,7 +59,8 @@ def table_with(
         (own / MANIFEST).write_text(yaml.safe_dump(dict(manifest)), encoding="utf-8")
         for track, path in files.items():
             (own / f"{track}.parquet").symlink_to(path.resolve())
-        table = build_table(manifest["dataset"], resamples, seed, folder, list(files))
+        skipped = _unless(manifest["name"])
+        table = build_table(manifest["dataset"], resamples, seed, folder, list(files), skipped=skipped)
     return {**table, "newcomer": manifest["name"]}
 
 
@@ -53,11 +72,19 @@ def places(table: Mapping[str, Any], wanted: Collection[tuple[str, str]] | None 
             continue
         headline = table["headlines"][row["track"]]
         figure = row["metrics"][headline]
-        same = [r for r in table["rows"] if (r["track"], r["split"]) == (row["track"], row["split"])]
-        ranked = sum(r["rank"] is not None for r in same)
-        rank = f"rank {row['rank']} of {ranked}" if row["rank"] is not None else f"not ranked: {row['unranked']}"
+        same = [r["rank"] for r in table["rows"] if (r["track"], r["split"]) == (row["track"], row["split"])]
+        rank = f"not ranked: {row['unranked']}" if row["rank"] is None else _rank(row["rank"], same)
         lines.append(f"{row['name']}, {row['track']}, {row['split']}: {rank}; {headline} {text_of(figure)}")
     return lines
+
+
+def _rank(own: int, ranks: Sequence[int | None]) -> str:
+    """Return a rank among the others, which may share it; None stands for a row without one."""
+    ranked, sharing = sum(rank is not None for rank in ranks), ranks.count(own)
+    if sharing == 1:
+        return f"rank {own} of {ranked}"
+    others = "" if sharing == ranked else f" of {ranked}"
+    return f"rank {own}{others}, shared by {sharing} (cannot be told apart)"
 
 
 def text_of(figure: Mapping[str, Any]) -> str:

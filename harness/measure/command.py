@@ -35,7 +35,7 @@ def measure_files(
     files: Sequence[Path], task: str, backend: str, workers: int, quiet: bool = False
 ) -> list[dict[str, Any]]:
     """Return one summary per file (see `report.summary`). Raises before anything is started if an input is unusable."""
-    tasks.get(task)
+    task = tasks.get(task).name
     if workers < 1:
         raise ValueError(f"workers is {workers}, expected at least 1")
     sources = [read_source(path) for path in files]

@@ -302,7 +302,7 @@ class _Run:
         limits = self.limits
         child.receive("start", limits.start_s)
         started = time.monotonic()
-        child.ask("build", limits.build_s, {"do": "load", "code": self.code})
+        child.ask("build", limits.build_s, {"do": "load", "code": tasks.candidate_source(self.task, self.code)})
         self.seconds["compile_s"] += time.monotonic() - started
         first = self.check(child, limits.build_s + limits.check_s, None)
         if self.engine.device == "cpu":

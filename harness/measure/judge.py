@@ -136,6 +136,8 @@ class Judge:
         return facts
 
     def inputs(self, task: Task, case: Case, draw: Draw) -> tuple[torch.Tensor, ...]:
+        if draw.twin is not None and not task.twins:
+            draw = Draw(draw.twin)  # inputs that cannot be mixed are drawn afresh instead
         generator = torch.Generator(device=self.device)
         generator.manual_seed(draw.seed)
         make = tasks.implementation(task.name).make_inputs
@@ -218,6 +220,8 @@ class Judge:
             if place not in task.writes and not _same_bytes(stage.region.tensor(slot), value):
                 return f"input {place} was changed by the kernel"
         found = stage.region.tensors(outputs)
+        if hasattr(functions, "check"):
+            return functions.check(data, found)
         return mismatch(found, functions.oracle(data), task.tolerances(case.params), found)
 
     def open_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import tasks
+from harness.destination import check_destination
 from harness.measure import BACKENDS, open_backend
 from harness.search.campaign import Outcome, load_campaign, run_campaign
 from harness.search.run import SearchConfig
@@ -27,7 +29,15 @@ def run_configs(
     minutes: float | None,
     report: bool = True,
 ) -> list[Outcome]:
-    """Open the backend, run the searches under OUT, and say on standard error how it goes."""
+    """Open the backend, run the searches under OUT, and say on standard error how it goes.
+
+    Raises ValueError, before anything starts, for options with which no search could run or be kept.
+    """
+    if workers < 1:
+        raise ValueError(f"workers is {workers}, expected at least 1")
+    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+        raise ValueError(f"minutes is {minutes}, expected a finite number above 0")
+    check_destination(out, folder=True)
 
     def to_stderr(line: str) -> None:
         if report:

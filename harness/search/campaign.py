@@ -79,9 +79,10 @@ def divide_seeds(seeds: Sequence[str], searches: int) -> list[tuple[str, ...]]:
 
 @dataclass
 class Progress:
-    """Counts over all searches of a campaign, as they go."""
+    """Counts over all searches of a campaign, as they go; without times (`timed`) no kernel is called the best."""
 
     planned: dict[str, int]
+    timed: bool = True
     started: float = field(default_factory=time.monotonic)
     states: dict[str, SearchState] = field(default_factory=dict)
     already: dict[str, int] = field(default_factory=dict)
@@ -105,9 +106,10 @@ class Progress:
             left = min(left, max(0.0, 60 * minutes - elapsed))
         correct = sum(n.status == "ok" for s in states for n in list(s.nodes.values()))
         best = " ".join(f"{k}={2 ** (b.value or 0.0):.2f}x" for k, s in sorted(self.states.items()) if (b := s.best()))
+        verdict = f"best {best or '-'}" if self.timed else "not timed"
         share = f"{correct / done:.0%} ok" if done else "nothing measured"
         remaining = "?" if left == float("inf") else f"{left:.0f} s"
-        return f"[{done}/{total}] {rate:.1f}/s, {remaining} left, {share}, best {best or '-'}"
+        return f"[{done}/{total}] {rate:.1f}/s, {remaining} left, {share}, {verdict}"
 
     def _finished(self, search_id: str) -> bool:
         state = self.states.get(search_id)
@@ -137,7 +139,8 @@ def run_campaign(
     After `minutes` no measurement is started any more; what runs is logged, and the same call continues later. An error
     ends its own search only and stands in its outcome. `searches` limits how many run at once.
     """
-    progress = Progress({c.search_id: c.budget for c in configs})
+    timed = backend.session.get("timing_method") != "none"
+    progress = Progress({c.search_id: c.budget for c in configs}, timed)
     deadline = None if minutes is None else progress.started + 60 * minutes
     halt = threading.Event()
 

@@ -17,7 +17,7 @@ BUNDLED: Mapping[str, tuple[str, str]] = {
 }
 
 _EXPORTS = {
-    "SurrogateError": "harness.surrogates.spec",
+    "SurrogateError": "harness.surrogates.foreign",
     "SurrogateSpec": "harness.surrogates.spec",
     "parse": "harness.surrogates.spec",
     "create": "harness.surrogates.spec",

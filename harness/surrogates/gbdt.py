@@ -11,9 +11,9 @@ import numpy as np
 from benchmark.bins import LOG2_BOUNDS, N_BINS, Floats, bin_mass
 from benchmark.query import Forecast, Query
 from harness.surrogates.baselines import bin_rates
+from harness.surrogates.foreign import SurrogateError
 from harness.surrogates.mixture import mix, mixture_weights
 from harness.surrogates.query_features import matrix, query_features, varying_features
-from harness.surrogates.spec import SurrogateError
 from harness.surrogates.training import Labelled
 
 SPREADS = (0.1, 0.2, 0.4, 0.8)  # standard deviations in log2 S around the regression

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from benchmark.bins import N_BINS
-from benchmark.forecasts import STATUSES, SUM_TOLERANCE
+from benchmark.forecasts import LOG2_LIMIT, STATUSES, SUM_TOLERANCE
 from benchmark.query import Forecast, Query, Surrogate
 
 BATCH = 64
@@ -36,7 +36,8 @@ def forecast_all(
     answers: list[Forecast] = [ERROR] * len(queries)
     for start in range(0, len(order), max(size, 1)):
         part = order[start : start + size]
-        for i, answer in zip(part, _ask(surrogate, [queries[i] for i in part], report), strict=True):
+        # A tuple: a surrogate that pops its queries would otherwise change what its answers are counted against.
+        for i, answer in zip(part, _ask(surrogate, tuple(queries[i] for i in part), report), strict=True):
             answers[i] = answer
         if progress:
             progress(len(part))
@@ -55,13 +56,15 @@ def _all_or_none_ranked(queries: Sequence[Query], answers: list[Forecast], repor
     return kept
 
 
-def _ask(surrogate: Surrogate, queries: Sequence[Query], report: Report | None) -> list[Forecast]:
+def _ask(surrogate: Surrogate, queries: tuple[Query, ...], report: Report | None) -> list[Forecast]:
     try:
         answers = list(surrogate.forecast(queries))
         if len(answers) != len(queries):
             raise ValueError(f"returned {len(answers)} forecasts for {len(queries)} queries")
+    except KeyboardInterrupt:
+        raise
     # A surrogate is foreign code: calling sys.exit on one query must not cost the answers to the others.
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         if len(queries) > 1:
             half = len(queries) // 2
             return _ask(surrogate, queries[:half], report) + _ask(surrogate, queries[half:], report)
@@ -72,7 +75,10 @@ def _ask(surrogate: Surrogate, queries: Sequence[Query], report: Report | None) 
 
 
 def _checked(query: Query, answer: Any, report: Report | None) -> Forecast:
-    problem = invalid(answer)
+    try:
+        problem = invalid(answer)
+    except Exception as error:  # its fields may be anything: an array for a status, an integer that no float can hold
+        problem = f"its fields cannot be read: {type(error).__name__}: {error}"
     if problem is None:
         assert isinstance(answer, Forecast)
         return answer
@@ -91,6 +97,8 @@ def invalid(answer: Any) -> str | None:
         value = getattr(answer, name)
         if value is not None and not _finite(value):
             return f"{name} is {value!r}, expected a finite number or None"
+    if answer.log2_speedup is not None and abs(answer.log2_speedup) > LOG2_LIMIT:
+        return f"log2_speedup is {answer.log2_speedup!r}, expected a number in [-{LOG2_LIMIT}, {LOG2_LIMIT}]"
     if answer.p_fail is not None and not 0 <= answer.p_fail <= 1:
         return f"p_fail is {answer.p_fail!r}, expected a probability"
     for name in ("seconds", "input_tokens", "output_tokens"):

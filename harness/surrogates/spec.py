@@ -16,13 +16,10 @@ from urllib.parse import parse_qsl, urlencode
 
 from benchmark.query import Surrogate
 from harness.surrogates import BUNDLED
+from harness.surrogates.foreign import SurrogateError, foreign
 
 OURS = ("benchmark", "tasks", "harness", "leaderboard", "kernelcast")
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-
-
-class SurrogateError(ValueError):
-    """A surrogate cannot be found, loaded or configured; the message says what to write instead."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +89,6 @@ def create(spec: SurrogateSpec) -> Surrogate:
     Raises SurrogateError if the class cannot be loaded, does not accept an option, or has no `forecast` method.
     """
     kind = _class_of(spec)
-    if not callable(getattr(kind, "forecast", None)):
-        raise SurrogateError(f"'{spec.target}' is not a surrogate: it needs a method forecast(queries) -> forecasts")
     options = dict(spec.options)
     accepted = inspect.signature(kind).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
@@ -101,12 +96,8 @@ def create(spec: SurrogateSpec) -> Surrogate:
         if key not in accepted and not takes_any:
             known = ", ".join(accepted) or "none"
             raise SurrogateError(f"surrogate '{spec.target}' has no option '{key}'; its options: {known}")
-    try:
+    with foreign(f"create '{spec.target}'"):
         surrogate = kind(**options)
-    except SurrogateError:
-        raise
-    except Exception as error:
-        raise SurrogateError(f"cannot create '{spec.target}': {_said(error)}") from error
     if not isinstance(surrogate, Surrogate):
         raise SurrogateError(f"'{spec.target}' did not give an object with a method forecast(queries)")
     return surrogate
@@ -114,7 +105,11 @@ def create(spec: SurrogateSpec) -> Surrogate:
 
 def _class_of(spec: SurrogateSpec) -> Any:
     if not spec.bundled:
-        return _load_from_working_directory(spec.target)
+        kind = _load_from_working_directory(spec.target)
+        if not (callable(kind) and callable(getattr(kind, "forecast", None))):
+            needs = "it needs to be a class with a method forecast(queries) -> forecasts"
+            raise SurrogateError(f"'{spec.target}' is not a surrogate: {needs}")
+        return kind
     module, _, name = BUNDLED[spec.target][0].partition(":")
     return getattr(import_module(module), name)
 
@@ -131,14 +126,13 @@ def _load_from_working_directory(path: str) -> Any:
         raise SurrogateError(f"cannot load '{path}': '{top}' is a package of KernelCast; give your module another name")
     if here not in sys.path:
         sys.path.append(here)
-    try:
-        loaded = import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != module and not module.startswith(f"{error.name}."):
-            raise SurrogateError(f"cannot import '{module}': {_said(error)}") from error
-        raise SurrogateError(f"there is no module '{module}' in {here} or among the installed packages") from None
-    except Exception as error:
-        raise SurrogateError(f"cannot import '{module}': {_said(error)}") from error
+    with foreign(f"import '{module}'"):
+        try:
+            loaded = import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module and not module.startswith(f"{error.name}."):
+                raise
+            raise SurrogateError(f"there is no module '{module}' in {here} or among the installed packages") from None
     if not hasattr(loaded, name):
         raise SurrogateError(f"module '{module}' ({getattr(loaded, '__file__', None)}) has no class '{name}'")
     return getattr(loaded, name)
@@ -151,9 +145,3 @@ def _is_ours(module: str) -> bool:
         return "." in module and find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-
-
-def _said(error: BaseException) -> str:
-    """Return an exception as one line, and how to see where it was raised."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text} (KERNELCAST_DEBUG=1 shows the traceback)"

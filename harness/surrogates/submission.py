@@ -13,8 +13,9 @@ from typing import Any
 
 from benchmark.query import OFFLINE_TRACKS, TEST_SPLITS, Forecast, Query, Surrogate
 from harness.surrogates import BUNDLED
+from harness.surrogates.foreign import SurrogateError, prints_to_stderr
 from harness.surrogates.run import Progress, forecast_all
-from harness.surrogates.spec import SurrogateError, SurrogateSpec, create
+from harness.surrogates.spec import SurrogateSpec, create
 from harness.surrogates.training import labelled, prepare
 
 INFORMATION = ("source", "compiled", "measured")  # what a surrogate may declare that it sees
@@ -90,7 +91,7 @@ def answer(
     queries = sorted(queries, key=lambda q: q.query_id)[:limit]
     problems: Counter[str] = Counter()
     start = time.monotonic()
-    with show(f"forecasting {track}", len(queries)) if show else nullcontext() as progress:
+    with show(f"forecasting {track}", len(queries)) if show else nullcontext() as progress, prints_to_stderr():
         forecasts = forecast_all(surrogate, queries, batch, progress, lambda _, problem: problems.update([problem]))
     transductive = bool(getattr(surrogate, "transductive", False))
     return Answered(dataset, track, queries, forecasts, time.monotonic() - start, problems, transductive)

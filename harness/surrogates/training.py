@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmark.bins import Floats
 from benchmark.query import Query, Surrogate
+from harness.surrogates.foreign import foreign
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def join(parts: Sequence[Labelled]) -> Labelled:
 def prepare(surrogate: Surrogate, dataset: str) -> Surrogate:
     """Fit a surrogate that has `fit(train, validation)`, on every track of the dataset; return it.
 
-    `train` and `validation` are Labelled rows of those two splits; no label of a test split is among them.
+    `train` and `validation` are Labelled rows of those two splits; no label of a test split is among them. Raises
+    SurrogateError if the surrogate cannot be fitted.
     """
     fit = getattr(surrogate, "fit", None)
     if fit is not None:
@@ -79,5 +81,6 @@ def prepare(surrogate: Surrogate, dataset: str) -> Surrogate:
             join([labelled(track, split, dataset) for track in tracks if split in splits])
             for split in ("train", "validation")
         )
-        fit(train, validation)
+        with foreign(f"fit '{type(surrogate).__name__}'"):
+            fit(train, validation)
     return surrogate

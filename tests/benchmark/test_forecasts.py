@@ -73,6 +73,20 @@ def test_repeats_are_numbered(tmp_path: Path) -> None:
     assert read_forecasts(path).rank_score is None
 
 
+def test_a_repeat_of_few_ids_beside_a_whole_one_is_refused(tmp_path: Path) -> None:
+    ids = [f"q-{i}" for i in range(10)]
+
+    def repeats(*parts: list[str]) -> Path:
+        n, number = sum(map(len, parts)), [r for r, part in enumerate(parts) for _ in part]
+        return _file(tmp_path, n=n, query_id=[i for part in parts for i in part], repeat=number)
+
+    message = _message(repeats(ids, ids[:4], ids))
+    assert message == ", row 10, field 'repeat': found 1, expected a repeat of about all 10 ids; this one has 4, and " \
+        "another has all"  # fmt: skip
+    assert len(read_forecasts(repeats(ids, ids[:5], ids[1:]))) == 24
+    assert len(read_forecasts(repeats(ids[:4], ids[4:]))) == 10  # no repeat has all
+
+
 def test_an_existing_file_is_not_overwritten_unasked(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     write_forecasts(path, _queries(1), [Forecast(FLAT)], METADATA)
@@ -96,6 +110,13 @@ def test_a_bad_forecast_is_not_written(tmp_path: Path, forecasts: list[Forecast]
     with pytest.raises(ForecastError, match=message):
         write_forecasts(path, _queries(2), forecasts, METADATA)
     assert not path.exists()
+
+
+def test_a_file_that_cannot_take_its_place_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "f.parquet" / "full").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        write_forecasts(tmp_path / "f.parquet", _queries(1), [Forecast(FLAT)], METADATA, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["f.parquet"]
 
 
 def test_metadata_says_what_the_file_is_for(tmp_path: Path) -> None:
@@ -140,6 +161,7 @@ def test_integers_and_single_precision_are_cast_and_small_errors_renormalised(tm
     ({"repeat": [0.5] * 4}, "field 'repeat' has values that are not int64"),
     ({"repeat": pa.array([0, None, 0, 0], pa.int64())}, "row 1, field 'repeat': found None"),
     ({"p_fail": [0.1, 1.1, 0.1, 0.1]}, "row 1, field 'p_fail': found 1.1"),
+    ({"log2_speedup": [0.1, None, 1e9, 0.1]}, "row 2, field 'log2_speedup': found 1000000000.0"),
     ({"log2_speedup": [0.1, float("inf"), 0.1, 0.1]}, "row 1, field 'log2_speedup': found inf"),
     ({"rank_score": [0.1, float("nan"), 0.1, 0.1]}, "row 1, field 'rank_score': found nan"),
     ({"rank_score": [0.1, None, 0.1, 0.1]}, "row 1, field 'rank_score': found None"),

@@ -14,6 +14,7 @@ import pytest
 
 from benchmark import Forecast, Query, read_forecasts
 from harness.cli import main
+from harness.cli.standing import places
 
 TRACKS = ("pairs", "pool")
 SPLITS = ("test", "test_unseen_task")
@@ -72,6 +73,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         "        if any(q.query_id < 'p-4' for q in queries):\n"
         "            raise RuntimeError('no idea')\n"
         "        return super().forecast(queries)\n"
+        "class Leaves(Sure):\n"
+        "    def __init__(self):\n"
+        "        raise SystemExit(0)\n"
+        "class LeavesWhileFitting(Sure):\n"
+        "    def fit(self, train, validation):\n"
+        "        raise SystemExit(0)\n"
         "class Curious(Sure):\n"
         "    information = 'oracle'\n"
     )
@@ -117,7 +124,24 @@ def test_other_splits_can_be_scored_and_have_no_place(run: Console, submissions:
     (row,) = run.json("score", out, "--split", "train", "--resamples", "0")["rows"]
     assert (row["split"], row["rank"]) == ("train", None)
     assert run("score", out) == 2
-    assert "no forecast of test or test_unseen_task; give another --split" in run.err
+    assert f"{out} has forecasts of train; none of test or test_unseen_task: give --split train" in run.err
+
+
+def test_what_cannot_be_scored_says_what_it_is_and_what_to_do(run: Console, submissions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "random.parquet"
+    run.json("forecast", "random", "--track", "pairs", "--out", out, *DATA)
+    for arguments, words in (
+        ((out, "--track", "pool"), f"{out}: made for track 'pairs', and is scored on track 'pool'"),
+        ((out, "--dataset", "h200-v0"), f"{out}: made for dataset 'synthetic', and is scored on dataset 'h200-v0'"),
+        ((tmp_path,), "submission.yaml: no such file; every submission needs one: `kernelcast evaluate SURROGATE"),
+    ):
+        assert run("score", *arguments) == 2
+        (line,) = run.err.splitlines()
+        assert words in line
+    assert run("evaluate", "uniform", "--out", submissions / "uniform", *FAST) == 0
+    (submissions / "uniform" / "pool.parquet").write_bytes(out.read_bytes())
+    assert run("score", submissions / "uniform") == 2
+    assert "pool.parquet: made for track 'pairs', and is scored on track 'pool'" in run.err
 
 
 def test_limit_takes_the_first_queries_by_id(run: Console, tmp_path: Path) -> None:
@@ -138,6 +162,32 @@ def test_a_file_is_never_overwritten_silently(run: Console, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        (".", "'.' is a folder, expected a file to write"),
+        ("/proc/x.parquet", "no file can be made in '/proc'"),
+        ("mine_for_tests.py/x", "'mine_for_tests.py' is not a folder"),
+        ("mine_for_tests.py/x/y/z", "'mine_for_tests.py' is not a folder"),
+        ("x" * 300, "cannot be reached"),
+    ],
+)
+def test_where_nothing_can_be_written_nothing_is_asked(run: Console, mine: str, out: str, words: str) -> None:
+    before = sorted(Path().iterdir())
+    assert run("forecast", f"{mine}:Hopeless", "--track", "pairs", "--out", out, "--overwrite", *DATA) == 2
+    (line,) = run.err.splitlines()
+    assert words in line and "Errno" not in line
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_submission_is_not_kept_where_a_file_lies(run: Console, mine: str) -> None:
+    before = Path("mine_for_tests.py").read_bytes()
+    assert run("evaluate", f"{mine}:Hopeless", "--out", "./mine_for_tests.py", "--overwrite", *FAST) == 2
+    (line,) = run.err.splitlines()
+    assert "mine_for_tests.py' is not a folder" in line
+    assert Path("mine_for_tests.py").read_bytes() == before
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("forecast", "unifrom", "--track", "pairs", "--out", "x", *DATA), "did you mean 'uniform'"),
@@ -145,6 +195,9 @@ def test_a_file_is_never_overwritten_silently(run: Console, tmp_path: Path) -> N
         (("forecast", "uniform", "--track", "pairs", "--split", "tset", "--out", "x", *DATA), "did you mean 'test'"),
         (("evaluate", "uniform", "--dataset", "sinthetic"), "did you mean 'synthetic'"),
         (("evaluate", "hf=some/model", *DATA), "unknown surrogate 'hf=some/model'"),
+        (("evaluate", "mine_for_tests:Leaves", *DATA), "cannot create 'mine_for_tests:Leaves': SystemExit: 0"),
+        (("evaluate", "mine_for_tests:LeavesWhileFitting", *DATA), "cannot fit 'LeavesWhileFitting': SystemExit: 0"),
+        (("forecast", "mine_for_tests:Leaves", "--track", "pairs", "--out", "x", *DATA), "SystemExit: 0"),
         (("score", "absent.parquet"), "absent.parquet: no such file"),
         (("leaderboard", "--json", "--csv"), "choose one"),
         (("reproduce", "mine"), "not a committed baseline"),
@@ -185,8 +238,30 @@ def test_evaluate_puts_a_newcomer_among_the_others(run: Console, submissions: Pa
     )
     assert own["metrics"]["rps"]["value"] > place["base-rate", "pairs", "test"]["metrics"]["rps"]["value"]
     assert run("evaluate", f"{mine}:Sure", *FAST) == 0
-    assert sum(line.startswith(f"{mine}-Sure, ") for line in run.out.splitlines()) == 4
+    lines = [line for line in run.out.splitlines() if line.startswith(f"{mine}-Sure, ")]
+    assert len(lines) == 4
+    assert all(": rank 1, shared by 2 (cannot be told apart); " in line for line in lines)
     assert sorted(p.name for p in submissions.iterdir()) == ["base-rate", "oracle"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [
+        ((1, 2, None), "rank 1 of 2; ap_141 0.500"),
+        ((1, 1, 1), "rank 1, shared by 3 (cannot be told apart); ap_141 0.500"),
+        ((2, 1, 2), "rank 2 of 3, shared by 2 (cannot be told apart); ap_141 0.500"),
+        ((None, 1, 1), "not ranked: no reason; ap_141 0.500"),
+    ],
+)
+def test_the_closing_line_says_who_shares_a_rank(ranks: Sequence[int | None], words: str) -> None:
+    figure = {"value": 0.5, "low": None, "high": None, "reason": None}
+    rows = [
+        {"name": f"n{i}", "track": "pairs", "split": "test", "rank": rank, "unranked": "no reason",
+         "metrics": {"ap_141": figure}}
+        for i, rank in enumerate(ranks)
+    ]  # fmt: skip
+    table = {"rows": rows, "newcomer": "n0", "headlines": {"pairs": "ap_141"}}
+    assert places(table) == [f"n0, pairs, test: {words}"]
 
 
 def test_gbdt_beats_chance_on_unseen_seeds(run: Console, submissions: Path) -> None:
@@ -246,7 +321,21 @@ def test_the_committed_submission_leaderboard_and_check(run: Console, submission
     assert run("leaderboard", "--check", "--json") == 1
     (row,) = json.loads(run.out)["rows"]
     assert row["name"] == "no-change" and "pool.parquet" in row["problem"]
-    assert run("leaderboard", *FAST) == 2
+
+
+def test_a_broken_submission_does_not_stop_the_table(run: Console, submissions: Path) -> None:
+    for name in ("uniform", "random", "no-change"):
+        assert run("evaluate", name, "--out", submissions / name, *FAST) == 0
+    (submissions / "random" / "pool.parquet").write_bytes(b"PAR1")
+    (submissions / "no-change" / "submission.yaml").unlink()
+    for arguments in (("leaderboard", "--json"), ("evaluate", "uniform", "--json", "--quiet")):
+        assert run(*arguments, *FAST) == 0
+        assert {r["name"] for r in json.loads(run.out)["rows"]} == {"uniform"}
+        warnings = sorted(line for line in run.err.splitlines() if line.startswith("kernelcast: skipped submission "))
+        assert len(warnings) == 2 and "'no-change'" in warnings[0] and "'random'" in warnings[1]
+    assert run("leaderboard", "--check") == 1
+    assert run("score", submissions / "random") == 2
+    assert run.err.startswith("kernelcast: ") and "skipped" not in run.err.splitlines()[-1]
 
 
 def test_reproduce_writes_the_baselines_and_finds_a_change(run: Console, submissions: Path) -> None:
@@ -284,6 +373,37 @@ def test_the_public_names_are_those_of_benchmark() -> None:
         kernelcast.absent  # noqa: B018
 
 
+def run_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    command = [sys.executable, "-m", "harness.cli", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_what_a_surrogate_prints_never_reaches_standard_output(synthetic_dataset: Path, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(
+        "import os\n"
+        "from benchmark import Forecast\n"
+        "def shout(where):\n"
+        "    print('python', where)\n"
+        "    os.write(1, f'native {where}\\n'.encode())\n"
+        "shout('import')\n"
+        "class Loud:\n"
+        "    def __init__(self):\n"
+        "        shout('init')\n"
+        "    def fit(self, train, validation):\n"
+        "        shout('fit')\n"
+        "    def forecast(self, queries):\n"
+        "        shout('forecast')\n"
+        "        return [Forecast(probabilities=[1 / 8] * 8) for _ in queries]\n"
+    )
+    done = run_in(tmp_path, "forecast", "loud:Loud", "--track", "pool", "--out", "x.parquet", "--json", *DATA)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["answered"] > 0
+    said = set(done.stderr.splitlines())
+    assert {f"{how} {where}" for how in ("python", "native") for where in ("import", "init", "fit", "forecast")} <= said
+
+
 def test_it_works_in_a_folder_with_a_tasks_and_a_benchmark_of_its_own(synthetic_dataset: Path, tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise SystemExit('the wrong module')\n")
     (tmp_path / "benchmark").mkdir()
@@ -295,10 +415,6 @@ def test_it_works_in_a_folder_with_a_tasks_and_a_benchmark_of_its_own(synthetic_
         "    def forecast(self, queries):\n"
         "        return [Forecast(probabilities=[1 / 8] * 8) for _ in queries]\n"
     )
-    command = [sys.executable, "-m", "harness.cli", "forecast", "model:Model", "--track", "pairs", "--out", "x.parquet"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    done = subprocess.run(
-        [*command, "--json", *DATA], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
-    )
+    done = run_in(tmp_path, "forecast", "model:Model", "--track", "pairs", "--out", "x.parquet", "--json", *DATA)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["answered"] > 0

@@ -33,6 +33,9 @@ def run(*arguments: Any) -> int:
         (["run", "--task", "rms_norm", "--split", "tests"], "has no seeds for split 'tests'"),
         (["run", "--task", "rms_norm", "--budget", "0"], "budget is 0, expected at least 1"),
         (["run", "--task", "rms_norm", "--backend", "tpu"], "unknown backend 'tpu'"),
+        (["run", "--task", "rms_norm", "--minutes", "nan"], "minutes is nan, expected a finite number above 0"),
+        (["run", "--task", "rms_norm", "--minutes", "0"], "minutes is 0.0, expected a finite number above 0"),
+        (["run", "--task", "rms_norm", "--workers", "0"], "workers is 0, expected at least 1"),
         (["campaign", "missing.toml"], "missing.toml"),
     ],
 )
@@ -44,6 +47,35 @@ def test_bad_input_is_one_line(
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert message in captured.err
+
+
+@pytest.mark.parametrize("out", ["/proc/searches", "file/searches", "file"])
+def test_a_folder_that_cannot_be_made_is_refused_before_anything_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    monkeypatch.setattr(command, "open_backend", None)
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert run("run", "--task", "rms_norm", "--backend", "cpu", "--out", out) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"'{out}' cannot be written" in line and "Errno" not in line
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_without_times_no_speed_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def untimed(name: str, workers: int) -> Iterator[TableBackend]:
+        backend = TableBackend()
+        backend.session["timing_method"] = "none"
+        yield backend
+
+    for opener, shown, absent in ((untimed, "not timed", "x"), (table, "best rms_norm-train-0=", "not timed")):
+        monkeypatch.setattr(command, "open_backend", opener)
+        assert run("run", "--task", "rms_norm", "--budget", "7", "--out", tmp_path / shown) == 0
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert shown in last and absent not in last.rpartition("ok, ")[2]
 
 
 def test_a_search_prints_one_json_object_and_continues(

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import time
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,45 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 def test_an_unknown_command_is_bad_input_and_names_a_close_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("scor") == 2
     assert "Did you mean 'score'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("scor",), "No such command 'scor'"),
+        (("data", "inf"), "No such command 'inf'"),
+        (("forecast", "uniform", "--out", "x"), "Missing option '--track' (kernelcast forecast --help)"),
+        (("score",), "Missing argument"),
+        (("score", "a", "b"), "unexpected extra argument"),
+        (("score", "a", "--resamples", "many"), "Invalid value for '--resamples'"),
+        (("score", "a", "--resamples", "-1"), "Invalid value for '--resamples'"),
+        (("score", "a", "--resamples"), "'--resamples' requires an argument"),
+        (("leaderboard", "--absent"), "No such option: --absent"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_2(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(*arguments) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert said.out == "" and line.startswith("kernelcast: ") and words in line
+
+
+@pytest.mark.parametrize("arguments", [(), ("data",)])
+def test_a_group_without_a_command_shows_its_help(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(*arguments) == 2
+    assert "Commands" in capsys.readouterr().err
+
+
+def test_every_table_is_made_with_the_same_resamples() -> None:
+    from leaderboard.table import RESAMPLES
+
+    for name in ("evaluate", "leaderboard", "reproduce", "score"):
+        command = getattr(import_module(COMMANDS[name][0]), name)
+        assert signature(command).parameters["resamples"].default == RESAMPLES, name
 
 
 @pytest.fixture

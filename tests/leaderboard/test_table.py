@@ -156,6 +156,9 @@ def test_text_and_markdown_show_values_with_intervals_and_keep_columns_aligned(t
     head = next(i for i, line in enumerate(lines) if line.startswith("rank"))
     at = lines[head].index("sees")
     assert all(line[at - 2 : at] == "  " and line[at] != " " for line in lines[head + 1 : head + 5])
+    uniform = _rows(table)["uniform"]["metrics"]
+    chance, base = uniform["ap_141"]["value"], uniform["base_rate_141"]["value"]
+    assert lines[0].endswith(f"(base rate {base:.3f}; ap_141 of a random order {chance:.3f})")
     assert "tenth is not ranked: it answers" in text
     assert "withdrawn is retracted: it read the labels." in text
     markdown = render(table, "markdown").splitlines()

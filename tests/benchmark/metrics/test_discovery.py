@@ -56,6 +56,17 @@ def test_multiplicities_are_repeated_rows() -> None:
         assert discovery.auroc_resampled(tally)[i] == pytest.approx(area)
         assert discovery.lift_resampled(tally, 0.1)[i] == pytest.approx(discovery.lift(*rows, 0.1).value)
         assert discovery.base_rate_resampled(tally)[i] == pytest.approx(rows[1].mean())
+        constant = discovery.average_precision(np.zeros(len(rows[1])), rows[1]).value
+        assert discovery.random_average_precision_resampled(tally)[i] == pytest.approx(constant)
+
+
+def test_chance_is_the_mean_average_precision_over_all_orders() -> None:
+    y = np.array([1, 1, 0, 0, 0])
+    orders = itertools.permutations(range(5))
+    mean = np.mean([average_precision_score(y, order) for order in orders])
+    tally = discovery.Tally.of(np.arange(5), y)
+    assert discovery.random_average_precision_resampled(tally)[0] == pytest.approx(mean)
+    assert mean > y.mean()
 
 
 def test_a_constant_score_gains_nothing_from_the_order_of_the_file() -> None:

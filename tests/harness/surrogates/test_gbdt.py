@@ -12,9 +12,9 @@ from benchmark.bins import Floats, bin_mass
 from benchmark.metrics.ranking import spearman
 from benchmark.query import Forecast
 from harness.surrogates.baselines import BaseRate
+from harness.surrogates.foreign import SurrogateError
 from harness.surrogates.gbdt import GradientBoosting, softmax
 from harness.surrogates.mixture import mix, mixture_weights
-from harness.surrogates.spec import SurrogateError
 from harness.surrogates.training import Labelled
 
 Rows = Callable[[int, int], Labelled]

@@ -70,7 +70,7 @@ class RaisesOnSeven(Recorder):
         return super().answer(q)
 
 
-@pytest.mark.parametrize("error", [ValueError("seven"), SystemExit(3), MemoryError()])
+@pytest.mark.parametrize("error", [ValueError("seven"), SystemExit(3), MemoryError(), GeneratorExit()])
 def test_one_query_that_raises_costs_only_itself(error: BaseException) -> None:
     surrogate = RaisesOnSeven()
     surrogate.error = error
@@ -131,6 +131,7 @@ def test_a_surrogate_that_answers_nothing_gives_only_errors() -> None:
         (Forecast((0.2,) * 8), "sum to 1.6"),
         (Forecast(("a",) * 8), "not all finite"),  # type: ignore[arg-type]
         (Forecast(UNIFORM, log2_speedup=float("nan")), "log2_speedup is nan"),
+        (Forecast(UNIFORM, log2_speedup=-64.5), "log2_speedup is -64.5, expected a number in [-64, 64]"),
         (Forecast(UNIFORM, rank_score=float("inf")), "rank_score is inf"),
         (Forecast(UNIFORM, p_fail=1.5), "p_fail is 1.5"),
         (Forecast(UNIFORM, status="fine"), "status 'fine'"),
@@ -140,6 +141,30 @@ def test_a_surrogate_that_answers_nothing_gives_only_errors() -> None:
 def test_what_makes_a_forecast_invalid(answer: object, words: str | None) -> None:
     problem = invalid(answer)
     assert problem is None if words is None else problem is not None and words in problem
+
+
+@pytest.mark.parametrize("take", ["queries.pop()", "queries.clear()", "queries.append(queries[0])"])
+def test_a_surrogate_cannot_change_what_it_is_asked(take: str) -> None:
+    class Takes(Recorder):
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            exec(take)
+            return super().forecast(queries)
+
+    told: dict[str, str] = {}
+    answers = forecast_all(Takes(), [query(n) for n in range(3)], report=told.__setitem__)
+    assert [a.status for a in answers] == ["error"] * 3
+    assert all("AttributeError: 'tuple' object has no attribute" in problem for problem in told.values())
+
+
+def test_fields_that_cannot_even_be_checked_cost_only_their_query() -> None:
+    class Odd(Recorder):
+        def answer(self, q: Query) -> Forecast:
+            return Forecast(UNIFORM, seconds=10**400) if q.query_id == "p-001" else super().answer(q)
+
+    told: dict[str, str] = {}
+    answers = forecast_all(Odd(), [query(n) for n in range(3)], report=told.__setitem__)
+    assert [a.status for a in answers] == ["ok", "error", "ok"]
+    assert "OverflowError" in told["p-001"]
 
 
 def test_an_invalid_answer_becomes_an_error_and_the_batch_is_kept() -> None:

@@ -68,10 +68,17 @@ def test_the_seed_reaches_a_surrogate_that_takes_one_and_an_option_wins() -> Non
     [
         ("", "absent:Model", "there is no module 'absent'"),
         ("x = 1", "mine:Model", "has no class 'Model'"),
-        ("class Model: pass", "mine:Model", "needs a method forecast"),
+        ("class Model: pass", "mine:Model", "a method forecast(queries)"),
         ("import not_installed_anywhere", "mine:Model", "No module named 'not_installed_anywhere'"),
         ("raise RuntimeError('no licence')", "mine:Model", "RuntimeError: no licence"),
         ("class Model:\n  def __init__(self): 1/0\n  def forecast(self, q): ...", "mine:Model", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "mine:Model", "cannot import 'mine': SystemExit: 0"),
+        (
+            "import sys\nclass Model:\n  def __init__(self): sys.exit()\n  def forecast(self, q): ...",
+            "mine:Model",
+            "cannot create 'mine:Model': SystemExit (",
+        ),
+        ("class Model:\n  def forecast(self, q): ...\nmodel = Model()", "mine:model", "needs to be a class"),
         ("", "tasks:Model", "package of KernelCast"),
     ],
 )
