@@ -119,11 +119,11 @@ def test_a_step_on_100_000_nodes_takes_under_20_ms(shape: str) -> None:
         archive.add(parent, float(rng.normal()) if rng.random() < 0.9 else None)
     archive.select(2)
     times = []
-    for _ in range(7):
-        start = time.perf_counter()
+    for _ in range(25):
+        start = time.thread_time()  # of this thread alone: other tests run beside it
         for node in archive.select(2):
             for value in rng.normal(size=8):
                 archive.add(node, float(value))
             archive.expand(node)
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     assert min(times) < 0.020
