@@ -27,7 +27,6 @@ def conv_relu(
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    # With POOL four neighbouring rows of the tile are the four pixels of a window, so that the maximum stays inside.
     m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     k = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
     group = m // 4 if POOL else m
