@@ -59,6 +59,16 @@ def rms(values: torch.Tensor) -> float:
     return float((torch.stack(squares).sum() / count).sqrt()) if count else 0.0
 
 
+def bad_elements(out: torch.Tensor, expected: torch.Tensor, rtol: float, floor: float) -> torch.Tensor:
+    """Return how many elements differ by more than rtol |expected| + floor: a 0-d tensor on the device of `expected`.
+
+    The device is not waited for, so that several outputs can be judged at the price of one wait.
+    """
+    rows = zip(_chunks(out), _chunks(expected), strict=True)
+    counts = [_bad(got, exact, rtol, floor).sum() for got, exact in rows]
+    return torch.stack(counts).sum() if counts else torch.zeros((), dtype=torch.int64, device=expected.device)
+
+
 def _wrong_form(out: Any, like: Any) -> str | None:
     if type(out) is not torch.Tensor:
         return f"expected a torch.Tensor, got {type(out).__module__}.{type(out).__qualname__}"

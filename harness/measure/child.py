@@ -1,43 +1,29 @@
-"""The process in which one foreign kernel is built, called and timed; nothing it says is believed without a check.
+"""The process in which foreign kernels are built, called and timed; nothing it says is believed without a check.
 
 It holds no seed, no expected output and no deadline. Inputs and output space are memory of the judge. Requests come
-from the engine: load, check, prepare, batch, audit, facts. Every function that the loop uses is bound before the
-kernel's source is imported, so that a kernel that patches torch changes nothing here.
+from the engine: load, check, prepare, batch, audit, facts, and reset where the process serves one kernel after another;
+a builder, which has no device, is asked to build ahead.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import hashlib
-import importlib.util
 import socket
-import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.measure import sandbox
+from harness.measure import ahead, sandbox
+from harness.measure.files import Files
 from harness.measure.protocol import Channel, PeerGone
-from harness.measure.region import Driver, Region, Slot
+from harness.measure.runner import NoKernel, Runner, Wrong, load_kernel
 
 ERROR_CHARACTERS = 4000
-MAX_WARM_CALLS = 8
-SIDE_WORK_SLACK_NS = 30_000.0
 
 
-class Wrong(Exception):
-    """The kernel broke the contract: its output has the wrong type, shape, dtype or place."""
-
-
-class NoKernel(Exception):
-    """The file is not a kernel file."""
-
-
-def preload() -> None:
-    """Import what children need; called once, before any fork.
+def preload(device: str) -> None:
+    """Import what the children of a fork server need; called once, before any fork.
 
     torch.utils.cpp_extension stays out: importing it starts the CUDA runtime, which a fork does not survive.
     """
@@ -46,258 +32,11 @@ def preload() -> None:
     import triton
     import triton.language
 
+    if device == "cuda":
+        ahead.preload()
     if torch.cuda.is_initialized():
         raise RuntimeError("the fork server must not touch CUDA")
     del triton
-
-
-class Runner:
-    """State of one child: the kernel, the mapped region, and the prepared timing case."""
-
-    def __init__(self, workdir: Path, device: str) -> None:
-        import torch
-
-        self.workdir, self.device = workdir, device
-        self.torch = torch
-        self.kernel: Callable[..., Any] | None = None
-        self.launched: dict[int, Any] = {}
-        self.preparing = False
-        self.region: Region | None = None
-        if device == "cuda":
-            torch.cuda.init()
-            torch.empty(1, device="cuda")
-            self.driver: Driver | None = Driver()
-            l2 = torch.cuda.get_device_properties(0).L2_cache_size
-            self.flush = torch.empty(max(64 << 20, 2 * l2), dtype=torch.uint8, device="cuda")
-            self.synchronize = torch.cuda.synchronize
-            self.event, self.elapsed = torch.cuda.Event, torch.cuda.Event.elapsed_time
-            self.graph, self.replay = torch.cuda.CUDAGraph, torch.cuda.CUDAGraph.replay
-            self.capture = torch.cuda.graph
-            self._watch_launches()
-        else:
-            torch.set_num_threads(1)
-            self.driver = None
-            self.synchronize = lambda: None
-        self.tensor_type, self.is_contiguous = torch.Tensor, torch.Tensor.is_contiguous
-        self.data_ptr, self.numel = torch.Tensor.data_ptr, torch.Tensor.numel
-        self.element_size = torch.Tensor.element_size
-        self.data: list[tuple[Any, ...]] = []
-        self.graphs: list[Any] = []
-        self.keep: list[Any] = []  # a graph's outputs live as long as somebody holds them
-        self.events: list[tuple[Any, Any]] = []
-        self.outputs: list[list[int]] = []
-
-    def _watch_launches(self) -> None:
-        """Note which compiled Triton kernels are launched while a timing case is prepared."""
-        from triton.compiler import CompiledKernel
-
-        run = CompiledKernel.run.fget
-
-        def noted(compiled: Any) -> Any:
-            if self.preparing:
-                self.launched[id(compiled)] = compiled
-            return run(compiled)
-
-        CompiledKernel.run = property(noted)
-
-    def load(self, code: str) -> dict[str, Any]:
-        path = self.workdir / "kernel_source.py"
-        path.write_text(code, encoding="utf-8")
-        spec = importlib.util.spec_from_file_location("kernel_source", path)
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["kernel_source"] = module
-        spec.loader.exec_module(module)
-        kernel = getattr(module, "custom_kernel", None)
-        if not callable(kernel):
-            raise NoKernel("the file defines no function custom_kernel(data)")
-        self.kernel = kernel
-        return {}
-
-    def attach(self, request: dict[str, Any]) -> Region:
-        self.region = Region.attach(self.device, request["nbytes"], request["handle"], self.driver)
-        return self.region
-
-    def detach(self, _: dict[str, Any]) -> dict[str, Any]:
-        """Let go of the region and of all that is bound to it."""
-        self.data, self.graphs, self.keep, self.events, self.outputs = [], [], [], [], []
-        gc.collect()
-        self.synchronize()
-        if self.region is not None:
-            self.region.release()
-            self.region = None
-        if self.device == "cuda":
-            self.torch.cuda.empty_cache()
-        return {}
-
-    def poison(self, nbytes: int) -> None:
-        """Leave NaN in the blocks that the allocator will hand out next."""
-        block = self.torch.full((max(nbytes, 16),), 0xFF, dtype=self.torch.uint8, device=self.device)
-        del block
-
-    def call(self, data: tuple[Any, ...], outputs: Sequence[Slot], writes: Sequence[int]) -> tuple[Any, ...]:
-        """Call the kernel and return its outputs, checked for everything but their values."""
-        assert self.kernel is not None
-        result = self.kernel(data)
-        found = result if type(result) in (tuple, list) else (result,)
-        if len(found) != len(outputs):
-            raise Wrong(f"{len(found)} outputs, expected {len(outputs)}")
-        kept = [self.data_ptr(t) for i, t in enumerate(data) if i not in writes and type(t) is self.tensor_type]
-        for place, (tensor, want) in enumerate(zip(found, outputs, strict=True)):
-            if type(tensor) is not self.tensor_type:
-                raise Wrong(f"output {place} is a {type(tensor).__name__}, expected exactly torch.Tensor")
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            if tuple(tensor.shape) != want.shape or dtype != want.dtype or tensor.device.type != self.device:
-                found_text = f"{dtype}{list(tensor.shape)} on {tensor.device.type}"
-                raise Wrong(f"output {place} is {found_text}, expected {want.dtype}{list(want.shape)} on {self.device}")
-            if not self.is_contiguous(tensor):
-                raise Wrong(f"output {place} is not contiguous")
-            if want.nbytes and self.data_ptr(tensor) in kept:
-                raise Wrong(f"output {place} is an input tensor")
-        return tuple(found)
-
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes by the driver, on the current stream: no tensor method of the kernel's can intervene."""
-        if not nbytes:
-            return
-        if self.driver is None:
-            ctypes.memmove(target, source, nbytes)
-            return
-        stream = self.torch.cuda.current_stream().cuda_stream
-        code = self.driver.lib.cuMemcpyDtoDAsync_v2(
-            ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(nbytes), ctypes.c_void_p(stream)
-        )
-        self.driver.check(code, "cuMemcpyDtoDAsync")
-
-    def put(self, region: Region, sources: Sequence[Slot], targets: Sequence[Slot]) -> None:
-        for source, target in zip(sources, targets, strict=True):
-            self.copy(region.pointer + target.offset, region.pointer + source.offset, source.nbytes)
-
-    def take(self, region: Region, pointers: Sequence[int], slots: Sequence[Slot]) -> None:
-        for pointer, slot in zip(pointers, slots, strict=True):
-            self.copy(region.pointer + slot.offset, pointer, slot.nbytes)
-
-    def check(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Call the kernel on every case of the region and hand the outputs over."""
-        region = self.attach(request)
-        start = time.monotonic()
-        for case in request["cases"]:
-            for call in case["calls"]:
-                data = region.tensors([Slot.from_json(s) for s in call["inputs"]])
-                outputs = [Slot.from_json(s) for s in call["outputs"]]
-                self.poison(sum(s.nbytes for s in outputs))
-                try:
-                    found = self.call(data, outputs, request["writes"])
-                except Wrong as error:
-                    raise Wrong(f"case {case['case_id']}: {error}") from None
-                self.synchronize()
-                self.take(region, [self.data_ptr(t) for t in found], outputs)
-                self.synchronize()
-        return {"seconds": time.monotonic() - start}
-
-    def prepare(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Warm up on every input slot of a timing case and capture one graph per slot; falls back to eager calls."""
-        region = self.attach(request)
-        self.case = {k: [[Slot.from_json(s) for s in group] for group in request[k]] for k in ("slots", "pool", "out")}
-        writes, slots = request["writes"], self.case["slots"]
-        start, self.preparing = time.monotonic(), True
-        self.data = [region.tensors(slot) for slot in slots]
-        previous = float("inf")
-        for _ in range(MAX_WARM_CALLS):
-            began = time.monotonic()
-            for data in self.data:
-                self.call(data, self.case["out"][0], writes)
-            self.synchronize()
-            spent = time.monotonic() - began
-            if spent > 0.8 * previous:
-                break
-            previous = spent
-        compile_s = time.monotonic() - start
-        self.writes = writes
-        error, method = "", "graph"
-        try:
-            for data in self.data:
-                self._capture(data)
-            self.synchronize()
-        except Exception as caught:  # whatever stops the capture, eager calls can still be timed
-            error, method = f"{type(caught).__name__}: {caught}"[:200], "event"
-            self.graphs.clear()
-            self.synchronize()
-        self.preparing = False
-        return {"method": method, "seconds": compile_s, "capture_error": error}
-
-    def _capture(self, data: tuple[Any, ...]) -> None:
-        # Events inside the graph leave the launch of the graph itself out of the time.
-        start, end = (self.event(enable_timing=True, external=True) for _ in range(2))
-        graph = self.graph()
-        with self.capture(graph, capture_error_mode="thread_local"):
-            start.record()
-            found = self.call(data, self.case["out"][0], self.writes)
-            end.record()
-        self.graphs.append(graph)
-        self.keep.append(found)
-        self.events.append((start, end))
-        self.outputs.append([self.data_ptr(t) for t in found])
-
-    def batch(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Time one call on each fresh input set, cold, and hand every output over; returns nanoseconds per call."""
-        region = self.region
-        assert region is not None
-        times = []
-        for index, pool in enumerate(self.case["pool"]):
-            slot = (request["first"] + index) % len(self.data)
-            self.put(region, pool, self.case["slots"][slot])
-            times.append(self.timed(region, slot, self.case["out"][index], request["method"]))
-        return {"ns": times}
-
-    def timed(self, region: Region, slot: int, out: Sequence[Slot], method: str) -> float:
-        if method == "graph":
-            self.flush.zero_()
-            self.replay(self.graphs[slot])
-            self.take(region, self.outputs[slot], out)
-            self.synchronize()
-            return float(self.elapsed(*self.events[slot])) * 1e6
-        start, end, drained = (self.event(enable_timing=True) for _ in range(3))
-        self.poison(sum(s.nbytes for s in out))
-        self.flush.zero_()
-        start.record()
-        found = self.call(self.data[slot], out, self.writes)
-        end.record()
-        self.synchronize()
-        drained.record()
-        self.take(region, [self.data_ptr(t) for t in found], out)
-        self.synchronize()
-        on_stream = float(self.elapsed(start, end)) * 1e6
-        on_device = float(self.elapsed(start, drained)) * 1e6
-        # Work on another stream or by another thread shows as a device that is busy long after the stream is done.
-        return on_device if on_device > on_stream + SIDE_WORK_SLACK_NS else on_stream
-
-    def audit(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Run `count` calls back to back; the engine holds the watch."""
-        for index in range(request["count"]):
-            slot = index % len(self.data)
-            if request["method"] == "graph":
-                self.replay(self.graphs[slot])
-            else:
-                self.call(self.data[slot], self.case["out"][0], self.writes)
-        self.synchronize()
-        return {}
-
-    def facts(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return static facts of the Triton kernels that the timing cases launch, the largest of each over kernels."""
-        if not self.launched:
-            return {"facts": {}}
-        kernels = list(self.launched.values())
-        cubins = sorted({hashlib.sha256(k.asm["cubin"]).hexdigest() for k in kernels if "cubin" in k.asm})
-        return {
-            "facts": {
-                "registers": max(int(k.n_regs or 0) for k in kernels),
-                "spills": max(int(k.n_spills or 0) for k in kernels),
-                "shared_bytes": max(int(k.metadata.shared) for k in kernels),
-                "n_compiled": len(cubins),
-                "cubin_hash": hashlib.sha256("".join(cubins).encode()).hexdigest()[:16] if cubins else None,
-            }
-        }
 
 
 _COMPILER_ERRORS = (
@@ -322,12 +61,14 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"error": text[:ERROR_CHARACTERS], "kind": kind, "traceback": where[-ERROR_CHARACTERS:]}
 
 
-def measure_kernel(channel: Channel, runner: Runner) -> None:
-    """Serve requests until the engine closes; a failed request is answered with its error and ends the service."""
-    served = {
-        "load": lambda r: runner.load(r["code"]), "check": runner.check, "prepare": runner.prepare,
-        "batch": runner.batch, "audit": runner.audit, "facts": runner.facts, "detach": runner.detach,
-    }  # fmt: skip
+def serve_measurement(
+    channel: Channel, served: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]], go_on: bool = False
+) -> None:
+    """Serve requests until the engine closes. A failed one is answered with its error, and ends it unless `go_on`.
+
+    Every call of a kernel has this function's name below it, so that a kernel which looks for words of timing in its
+    call stack finds one when it is checked, too.
+    """
     while True:
         request = channel.receive()
         try:
@@ -335,21 +76,43 @@ def measure_kernel(channel: Channel, runner: Runner) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit of a kernel is its failure, not ours
-            channel.send(_failure(error))
-            return
+            answer = _failure(error)
         channel.send(answer)
+        if "error" in answer and not go_on:
+            return
 
 
-def main(sock: socket.socket, workdir: Path, device: str) -> None:
-    """Enter the sandbox and serve; never returns to the fork server's loop."""
+def _run(channel: Channel, workdir: Path, device: str, missing: Sequence[str], shared: bool) -> None:
+    started = time.monotonic()
+    runner = Runner(workdir, device)
+    if shared:
+        runner.baseline()
+    channel.send({"missing": missing, "context_s": time.monotonic() - started})
+    serve_measurement(channel, {
+        "load": runner.load, "check": runner.check, "prepare": runner.prepare, "batch": runner.batch,
+        "audit": runner.audit, "facts": runner.facts, "detach": runner.detach, "reset": runner.reset,
+    }, go_on=shared)  # fmt: skip
+
+
+def _build(channel: Channel, workdir: Path, missing: Sequence[str]) -> None:
+    def build(request: dict[str, Any]) -> dict[str, Any]:
+        calls = [[(tuple(shape), dtype) for shape, dtype in call] for call in request["calls"]]
+        return ahead.build(lambda: load_kernel(workdir, request["code"], "kernel_source"), calls, request["device"])
+
+    channel.send({"missing": missing})
+    serve_measurement(channel, {"ahead": build})
+
+
+def main(sock: socket.socket, workdir: Path, device: str, role: str, files: Files) -> None:
+    """Enter the sandbox and serve as `runner`, `shared` (a runner for many kernels) or `builder`, then end."""
     channel = Channel(sock)
-    missing = sandbox.enter(workdir)
+    missing = sandbox.enter(workdir, files)
     sandbox.silence_output(workdir)
     try:
-        started = time.monotonic()
-        runner = Runner(workdir, device)
-        channel.send({"missing": missing, "context_s": time.monotonic() - started})
-        measure_kernel(channel, runner)
+        if role == "builder":
+            _build(channel, workdir, missing)
+        else:
+            _run(channel, workdir, device, missing, role == "shared")
     except PeerGone:
         pass
     except BaseException as error:

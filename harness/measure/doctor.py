@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.measure.environment import gpu_state
+from harness.measure.environment import gpu_numbers, gpu_state, processes_on
 from harness.measure.sandbox import CLONE_NEWNET
 
 FREE_BYTES = 2 << 30
@@ -69,13 +69,11 @@ def _gpu() -> Iterator[Finding]:
     yield Finding("driver", "ok", str(state.get("driver", "unknown")))
     detail = f"SM {state.get('sm_clock_mhz')} MHz, memory {state.get('memory_clock_mhz')} MHz"
     yield Finding("clocks", "ok", f"{detail}, {state.get('temperature_c')} C")
-    yield _others(command)
+    yield _others()
 
 
-def _others(command: str) -> Finding:
-    line = [command, "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"]
-    found = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False).stdout.split("\n")
-    busy = [row.strip() for row in found if row.strip() and "No running" not in row]
+def _others() -> Finding:
+    busy = [process for number in gpu_numbers() for process in processes_on(number)]
     if busy:
         return Finding("other processes", "warning", "; ".join(busy), "end them: they disturb every time")
     return Finding("other processes", "ok", "none on the GPU")

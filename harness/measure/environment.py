@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import benchmark
@@ -18,17 +20,12 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def gpu_state(gpu: int = 0) -> dict[str, Any]:
+def gpu_state(gpu: str = "0") -> dict[str, Any]:
     """Return driver, clocks (MHz) and temperature (C) from nvidia-smi; empty where it is absent or does not answer."""
-    command = shutil.which("nvidia-smi")
-    if command is None:
+    rows = _ask_smi(f"--query-gpu={_QUERY}", f"--id={gpu}")
+    if not rows:
         return {}
-    line = [command, f"--id={gpu}", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
-    try:
-        text = subprocess.run(line, capture_output=True, text=True, timeout=20, check=True).stdout
-    except (subprocess.SubprocessError, OSError):
-        return {}
-    driver, sm, memory, temperature = (part.strip() for part in text.splitlines()[0].split(","))
+    driver, sm, memory, temperature = (part.strip() for part in rows[0].split(","))
 
     def number(value: str) -> int | None:
         return int(value) if value.isdigit() else None
@@ -39,10 +36,47 @@ def gpu_state(gpu: int = 0) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def session_record(session_id: str, described: Mapping[str, Any], isolation: str, sandbox: str) -> dict[str, Any]:
+def gpu_numbers() -> list[str]:
+    """Return the numbers of the GPUs that this process may see; CUDA_VISIBLE_DEVICES chooses among those there are."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return [part.strip() for part in chosen.split(",") if part.strip()]
+    return [line.split(",")[0].strip() for line in _ask_smi("--query-gpu=index")]
+
+
+def processes_on(gpu: str) -> list[str]:
+    """Return the processes that compute on a GPU, `PID NAME` each; those of measuring engines are left out."""
+    rows = _ask_smi("--query-compute-apps=pid,process_name", f"--id={gpu}")
+    found = [[part.strip() for part in row.split(",", 1)] for row in rows]
+    return [" ".join(parts) for parts in found if not _measures(parts[0])]
+
+
+def _measures(pid: str) -> bool:
+    try:
+        return b"harness.measure" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _ask_smi(*options: str) -> list[str]:
+    """Return the lines of an nvidia-smi query; none where it is absent or does not answer."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return []
+    line = [command, *options, "--format=csv,noheader,nounits"]
+    try:
+        text = subprocess.run(line, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (subprocess.SubprocessError, OSError):
+        return []
+    return [row for row in text.splitlines() if row.strip()]
+
+
+def session_record(
+    session_id: str, described: Mapping[str, Any], isolation: str, sandbox: str, gpu: str | None = None
+) -> dict[str, Any]:
     """Return the `sessions` row of an engine, from what its judge says of the machine."""
     on_gpu = described["capability"] > 0
-    state = gpu_state() if on_gpu else {}
+    state = gpu_state(gpu or "0") if on_gpu else {}
     return {
         "session_id": session_id,
         "role": "primary",

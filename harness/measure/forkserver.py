@@ -1,7 +1,7 @@
 """A process that has imported torch and triton, has never touched CUDA, and forks a fresh child for every kernel.
 
 Started as `python -m harness.measure.forkserver FD DEVICE CAPABILITY`; FD is a Unix stream socket. Requests:
-{"fork": WORKDIR} with the child's socket attached -> {"pid": N}; {"reap": PID} -> {"status": N or null}.
+{"fork": WORKDIR, "role": ROLE} with the child's socket attached -> {"pid": N}; {"reap": PID} -> {"status": N or null}.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import socket
 import sys
 from pathlib import Path
 
-from harness.measure import child
+from harness.measure import child, files
 from harness.measure.protocol import Channel, PeerGone
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -55,6 +55,7 @@ def serve(sock: socket.socket, device: str) -> None:
     """Answer requests until the other side closes."""
     channel = Channel(sock)
     alive: set[int] = set()
+    allowed = {gpu: files.needed(gpu and device == "cuda") for gpu in (False, True)}
     while True:
         try:
             request = channel.receive()
@@ -65,14 +66,15 @@ def serve(sock: socket.socket, device: str) -> None:
             pid = os.fork()
             if pid == 0:
                 sock.close()
-                child.main(peer, Path(request["fork"]), device)
+                role = request["role"]
+                child.main(peer, Path(request["fork"]), device, role, allowed[role != "builder"])
                 os._exit(0)
             peer.close()
             alive.add(pid)
             channel.send({"pid": pid})
         else:
             pid = request["reap"]
-            done, status = os.waitpid(pid, os.WNOHANG)
+            done, status = os.waitpid(pid, os.WNOHANG) if pid in alive else (pid, signal.SIGKILL)
             if done:
                 alive.discard(pid)
                 for orphan in _children() - alive:  # a grandchild that left its group comes to this subreaper
@@ -85,7 +87,7 @@ def main() -> None:
     fd, device, capability = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    child.preload()
+    child.preload(device)
     if device == "cuda":
         _warm_compiler(capability)
     gc.collect()

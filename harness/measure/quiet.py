@@ -21,11 +21,12 @@ def send(pid: int, signum: signal.Signals) -> None:
 
 
 class Children:
-    """The live children of an engine; all but one can be stopped, those that are forked meanwhile too."""
+    """The live children of an engine. While one is timed, all others with foreign code and a device are stopped."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pids: set[int] = set()
+        self._foreign: set[int] = set()
         self._only: int | None = None
         self._ending = False
 
@@ -34,12 +35,18 @@ class Children:
             self._pids.add(pid)
             if self._ending:
                 send(pid, signal.SIGKILL)
-            elif self._only is not None:
+
+    def foreign(self, pid: int) -> None:
+        """Note that this child is about to run foreign code; it waits if another one is being timed."""
+        with self._lock:
+            self._foreign.add(pid)
+            if self._only not in (None, pid):
                 send(pid, signal.SIGSTOP)
 
     def remove(self, pid: int) -> None:
         with self._lock:
             self._pids.discard(pid)
+            self._foreign.discard(pid)
 
     def kill(self) -> None:
         """End all of them, and those that are forked from now on."""
@@ -50,17 +57,17 @@ class Children:
 
     @contextmanager
     def only(self, pid: int) -> Iterator[None]:
-        """Stop every other child; what they launched before ends within its launch, and nothing new follows."""
+        """Stop every other foreign child; what they launched ends within its launch, and nothing new follows."""
         with self._lock:
             self._only = pid
-            for other in self._pids - {pid}:
+            for other in self._foreign - {pid}:
                 send(other, signal.SIGSTOP)
         try:
             yield
         finally:
             with self._lock:
                 self._only = None
-                for other in self._pids - {pid}:
+                for other in self._foreign - {pid}:
                     send(other, signal.SIGCONT)
 
 

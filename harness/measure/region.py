@@ -1,7 +1,7 @@
 """Memory that the judge owns and a child maps: one allocation per stage, so that nothing else lies in its pages.
 
 On a GPU it is a cuMemAlloc block passed by CUDA IPC; PyTorch's allocator would share its segment with other tensors,
-expected outputs among them. On the CPU it is a file in shared memory.
+expected outputs among them. On the CPU it is a file.
 """
 
 from __future__ import annotations
@@ -12,16 +12,34 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 512
+SM_CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37  # of CUdevice_attribute
 DTYPES = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "float8_e4m3fn",
     "float8_e5m2",
 )  # fmt: skip
+
+
+class Form(NamedTuple):
+    """Shape, dtype name and bytes of a contiguous tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Form:
+        """Raises TypeError for a dtype that cannot be shared."""
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if dtype not in DTYPES:
+            raise TypeError(f"a tensor of dtype {dtype} cannot be shared; known dtypes: {', '.join(DTYPES)}")
+        return cls(tuple(tensor.shape), dtype, tensor.numel() * tensor.element_size())
 
 
 @dataclass(frozen=True)
@@ -44,16 +62,12 @@ class Layout:
     def __init__(self) -> None:
         self.nbytes = 0
 
-    def place(self, tensors: Sequence[torch.Tensor]) -> list[Slot]:
-        """Return a slot for each tensor, with its shape and dtype."""
+    def place(self, forms: Sequence[Form]) -> list[Slot]:
+        """Return a slot for each tensor of these forms."""
         slots = []
-        for tensor in tensors:
-            size = tensor.numel() * tensor.element_size()
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            if dtype not in DTYPES:
-                raise TypeError(f"a tensor of dtype {dtype} cannot be shared; known dtypes: {', '.join(DTYPES)}")
-            slots.append(Slot(self.nbytes, tuple(tensor.shape), dtype, size))
-            self.nbytes += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
+        for form in forms:
+            slots.append(Slot(self.nbytes, *form))
+            self.nbytes += -(-max(form.nbytes, 1) // ALIGNMENT) * ALIGNMENT
         return slots
 
 
@@ -88,6 +102,20 @@ class Driver:
     def free(self, pointer: int) -> None:
         self.check(self.lib.cuMemFree_v2(ctypes.c_uint64(pointer)), "cuMemFree")
 
+    def attribute(self, number: int) -> int:
+        """Return one attribute of device 0, by its number in CUdevice_attribute."""
+        value = ctypes.c_int()
+        self.check(self.lib.cuDeviceGetAttribute(ctypes.byref(value), number, 0), "cuDeviceGetAttribute")
+        return value.value
+
+    def peak_bytes_per_s(self) -> float:
+        """Return the peak rate of device memory: clock (kHz), two transfers a cycle, bus width (bits)."""
+        return 2e3 * self.attribute(MEMORY_CLOCK_RATE) * self.attribute(MEMORY_BUS_WIDTH) / 8
+
+    def sm_clock_hz(self) -> float:
+        """Return the highest clock of the multiprocessors."""
+        return 1e3 * self.attribute(SM_CLOCK_RATE)
+
     def export(self, pointer: int) -> str:
         handle = _IpcHandle()
         self.check(self.lib.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(pointer)), "cuIpcGetMemHandle")
@@ -111,19 +139,21 @@ class Region:
         self._owner, self._mapping = owner, mapping
 
     @classmethod
-    def create(cls, device: str, nbytes: int, driver: Driver | None) -> Region:
-        """Allocate; the bytes are 0xFF, so that what is read before it is written is NaN."""
+    def create(cls, device: str, nbytes: int, driver: Driver | None, folder: Path | None = None) -> Region:
+        """Allocate; the bytes are 0xFF, so that what is read too early is NaN. `folder` holds CPU regions."""
         if device == "cuda":
             assert driver is not None
             pointer = driver.allocate(nbytes)
-            driver.lib.cuMemsetD8_v2(ctypes.c_uint64(pointer), ctypes.c_ubyte(0xFF), ctypes.c_size_t(nbytes))
-            return cls(device, nbytes, pointer, driver.export(pointer), True, driver)
-        fd, path = tempfile.mkstemp(prefix="kernelcast-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+            region = cls(device, nbytes, pointer, driver.export(pointer), True, driver)
+            region.poison()
+            return region
+        fd, path = tempfile.mkstemp(prefix="region-", dir=folder)
         os.ftruncate(fd, nbytes)
         mapping = mmap.mmap(fd, nbytes)
         os.close(fd)
-        mapping[:] = b"\xff" * nbytes
-        return cls(device, nbytes, _address(mapping), path, True, mapping)
+        region = cls(device, nbytes, _address(mapping), path, True, mapping)
+        region.poison()
+        return region
 
     @classmethod
     def attach(cls, device: str, nbytes: int, handle: str, driver: Driver | None) -> Region:
@@ -135,6 +165,17 @@ class Region:
         mapping = mmap.mmap(fd, nbytes)
         os.close(fd)
         return cls(device, nbytes, _address(mapping), handle, False, mapping)
+
+    def poison(self, start: int = 0, end: int | None = None) -> None:
+        """Fill the bytes from `start` to `end` with 0xFF, a NaN in every floating-point dtype."""
+        count = (self.nbytes if end is None else end) - start
+        if self.device == "cuda":
+            code = self._mapping.lib.cuMemsetD8_v2(
+                ctypes.c_uint64(self.pointer + start), ctypes.c_ubyte(0xFF), ctypes.c_size_t(count)
+            )
+            self._mapping.check(code, "cuMemsetD8")
+        else:
+            ctypes.memset(self.pointer + start, 0xFF, count)
 
     def tensor(self, slot: Slot) -> torch.Tensor:
         """Return the tensor of a slot, without copying."""

@@ -42,9 +42,10 @@ def summary(measurement: Measurement, file: str, gpu: str) -> dict[str, Any]:
 
     Intervals are of this process alone (within-process spread).
     """
+    error = measurement.error.replace("kernel_source.py", file)
     row: dict[str, Any] = {
         "file": file, "kernel_id": measurement.kernel_id, "task": measurement.task, "status": measurement.status,
-        "stage": measurement.stage, "error": measurement.error, "gpu": gpu, "isolation": measurement.isolation,
+        "stage": measurement.stage, "error": error, "gpu": gpu, "isolation": measurement.isolation,
         "compile_s": measurement.compile_s, "check_s": measurement.check_s, "timing_s": measurement.timing_s,
         "wait_s": measurement.wait_s, "facts": dict(measurement.facts), "time_us_geomean": None, "speedup": None,
         "speedup_low": None, "speedup_high": None, "cases": [],

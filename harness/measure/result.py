@@ -28,7 +28,8 @@ class Measurement:
 
     `status` is ok, compile, runtime, incorrect, timeout, oom or rejected; `stage` names where a failed one ended.
     Only an ok measurement carries `cases`. `facts` are static facts of the compiled kernels (registers, spills,
-    shared_bytes, cubin_hash), where known. `process` numbers the child within the session.
+    shared_bytes, cubin_hash), where known. `process` numbers the kernel's run within the session. `wait_s` is the time
+    spent waiting for the GPU, `context_s` the time that its process took to start; both lie beside the others.
     """
 
     kernel_id: str
@@ -42,6 +43,7 @@ class Measurement:
     check_s: float = 0.0
     timing_s: float = 0.0
     wait_s: float = 0.0
+    context_s: float = 0.0
     isolation: str = "strict"
     session_id: str = ""
     process: int = 0

@@ -8,7 +8,8 @@ import resource
 import signal
 from pathlib import Path
 
-from harness.measure import seccomp
+from harness.measure import landlock, seccomp
+from harness.measure.files import Files
 
 CLONE_NEWNET = 0x40000000
 PR_SET_PDEATHSIG = 1
@@ -28,10 +29,11 @@ class _CapData(ctypes.Structure):
     _fields_ = [("words", ctypes.c_uint32 * 6)]
 
 
-def enter(workdir: Path) -> list[str]:
+def enter(workdir: Path, files: Files) -> list[str]:
     """Confine this process: own session, no network, no capability, limits, private HOME and caches in `workdir`.
 
-    Returns the parts that could not be enforced, each with its reason; an empty list means all hold.
+    Besides `workdir`, only `files` can be opened. Returns the parts that could not be enforced, each with its reason;
+    an empty list means all hold.
     """
     missing: list[str] = []
     os.setsid()
@@ -43,6 +45,8 @@ def enter(workdir: Path) -> list[str]:
         missing.append(f"network: {os.strerror(ctypes.get_errno())}")
     if libc.capset(ctypes.byref(_CapHeader(CAP_VERSION, 0)), ctypes.byref(_CapData())):
         missing.append(f"capabilities: {os.strerror(ctypes.get_errno())}")
+    if reason := landlock.confine(files.readable, [workdir], files.devices, files.listable):
+        missing.append(f"files: {reason}")
     if reason := seccomp.confine():
         missing.append(f"signals and memory of other processes: {reason}")
     for limit, value in (

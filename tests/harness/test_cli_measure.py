@@ -66,11 +66,14 @@ def test_bad_input_is_one_line_and_exit_2(root, files, tmp_path, arguments, word
 def test_ctrl_c_ends_at_once_and_shows_what_is_done(root, files, tmp_path):
     (tmp_path / "loop.py").write_text("while True: pass\n")
     line = [sys.executable, "-m", "harness.cli", "measure", files[0], str(tmp_path / "loop.py")]
-    line += ["--task", "rms_norm", "--backend", "cpu", "--json"]
+    log = tmp_path / "log.jsonl"
+    line += ["--task", "rms_norm", "--backend", "cpu", "--json", "--out", str(log)]
     running = subprocess.Popen(
         line, env={**os.environ, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(10)
+    deadline = time.monotonic() + 120
+    while (not log.exists() or '"measured"' not in log.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
     asked = time.monotonic()
     running.send_signal(signal.SIGINT)
     out, _ = running.communicate(timeout=30)

@@ -36,13 +36,16 @@ def wait_for(pid: int, wanted: set[str]) -> str:
     return state(pid)
 
 
-def test_all_but_one_stop_and_go_on(sleepers):
+def test_all_foreign_ones_but_the_timed_stop_and_go_on(sleepers):
     children, (mine, other, late) = Children(), sleepers
-    children.add(mine)
-    children.add(other)
+    for pid in sleepers:
+        children.add(pid)
+    children.foreign(mine)
+    children.foreign(other)
     with children.only(mine):
-        children.add(late)
         assert wait_for(other, {"T"}) == "T"
+        assert state(late) != "T"  # it runs only our own code so far
+        children.foreign(late)
         assert wait_for(late, {"T"}) == "T"
         assert state(mine) != "T"
     assert wait_for(other, {"S", "R"}) != "T"
@@ -60,6 +63,7 @@ def test_the_dead_are_no_obstacle():
     process.wait()
     children = Children()
     children.add(process.pid)
+    children.foreign(process.pid)
     with children.only(1), stopped(process.pid):
         pass
 

@@ -1,0 +1,202 @@
+"""The course of one kernel through load, check and timing in one child, judged by the trusted process."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import tasks
+from benchmark.speedup import Z95, log2_median
+from harness.measure.limits import Failed
+from harness.measure.processes import Child
+from harness.measure.quiet import stopped
+from harness.measure.result import CaseTimes
+from harness.measure.roofline import floor_ns
+from tasks.spec import Case
+
+if TYPE_CHECKING:
+    from harness.measure.engine import Engine
+
+# A stage holds its region (inputs and outputs, several times over) and what the kernel allocates.
+STAGE_COPIES = 12
+CASES_CHECKED_AGAIN = 4
+JUDGE_S = 300.0
+
+# A claimed time is believed if the engine's own watch, over calls whose outputs were wanted, does not contradict it.
+AUDIT_TRIES = 25
+AUDIT_PAUSE_S = 0.02
+AUDIT_FACTOR = 1.2
+AUDIT_SLACK_NS = 4_000.0  # per call
+AUDIT_MESSAGE_NS = 150_000.0  # per audit: the request and its answer
+EAGER_AUDIT_SLACK_NS = 300_000.0
+
+
+class Course:
+    """One kernel on its way; `cases`, `facts` and `seconds` fill as it goes. `through` raises Failed."""
+
+    def __init__(self, engine: Engine, task: str, code: str, number: int, holder: str = "") -> None:
+        self.engine, self.task, self.code, self.number, self.holder = engine, task, code, number, holder
+        self.limits = engine.limits
+        self.cases: list[CaseTimes] = []
+        self.facts: dict[str, Any] = {}
+        self.seconds = {"compile_s": 0.0, "check_s": 0.0, "timing_s": 0.0, "wait_s": 0.0}
+
+    def judge(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Ask the judge about this run; the time it takes is added up by kind of request."""
+        answer = self.engine.judge.ask({**request, "run": self.number, "holder": self.holder}, JUDGE_S)
+        spent = self.engine.judge_s
+        spent[request["do"]] = spent.get(request["do"], 0.0) + float(answer["judge_s"])
+        return answer
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the GPU: nothing of ours is timed or compared there meanwhile."""
+        started = time.monotonic()
+        with self.engine.gpu:
+            self.seconds["wait_s"] += time.monotonic() - started
+            yield
+
+    def through(self, child: Child, cache: str) -> None:
+        """Load, check, time, check again; `cache` is the folder in the child's that holds what was built ahead."""
+        limits, task = self.limits, tasks.get(self.task)
+        self.seconds["context_s"] = child.context_s
+        started = time.monotonic()
+        code = tasks.candidate_source(self.task, self.code)
+        child.ask("build", limits.build_s, {"do": "load", "code": code, "cache": cache})
+        self.seconds["compile_s"] += time.monotonic() - started
+        timed = task.timing_cases[: limits.timing_cases or None] if self.engine.device == "cuda" else ()
+        with self.engine.memory.reserve(STAGE_COPIES * max((case.bytes for case in timed), default=0)):
+            first = self.check(child, limits.build_s + limits.check_s, limits.check_cases)
+            if self.engine.device == "cpu":
+                self.seconds["check_s"] += first
+                return
+            for case in timed:
+                self.cases.append(self.time(child, case))
+            # Once more after the timing: a kernel that changes its ways after some calls is caught here.
+            again = min(limits.check_cases or CASES_CHECKED_AGAIN, CASES_CHECKED_AGAIN)
+            self.seconds["check_s"] += self.check(child, limits.check_s, again)
+            self.seconds["compile_s"] += first
+            self.facts = child.ask("check", limits.check_s, {"do": "facts"})["facts"]
+
+    def _lent(self, child: Child, opened: dict[str, Any]) -> dict[str, Any]:
+        return {**opened, "region": opened["handle"], "handle": self.engine.lend(opened["handle"], child)}
+
+    def check(self, child: Child, seconds: float, cases: int) -> float:
+        """Have the kernel called on fresh inputs of some cases (0: all) and its outputs compared; returns seconds."""
+        with self._turn():
+            opened = self._lent(child, self.judge({"do": "open_check", "task": self.task, "cases": cases}))
+        spent = float(child.ask("check", seconds, {**opened, "do": "check"})["seconds"])
+        with self._turn():
+            wrong = self.judge({"do": "verify_check", "token": opened["token"]})["mismatch"]
+        child.ask("check", seconds, {"do": "detach"})
+        if wrong:
+            raise Failed("incorrect", "check", wrong)
+        return spent
+
+    def time(self, child: Child, case: Case) -> CaseTimes:
+        """Time one case against the reference, interleaved, while no other kernel can use the GPU."""
+        limits = self.limits
+        with self._turn():
+            request = {"do": "open_timing", "task": self.task, "case_id": case.case_id}
+            opened = self._lent(child, self.judge(request))
+        prepared = child.ask("build", limits.build_s, {**opened, "do": "prepare", "method": limits.method})
+        self.seconds["compile_s"] += float(prepared["seconds"])
+        method = str(prepared["method"])
+        if method not in (limits.method, "event"):
+            raise Failed("rejected", "timing", f"unknown timing method {method!r}")
+        with self._turn(), self.engine.children.only(child.pid):
+            started = time.monotonic()
+            times = self._sample(child, case.case_id, opened["token"], method)
+            claimed = float(np.median(times.candidate_ns))
+            if claimed < floor_ns(case, self.engine.described["device"]):
+                text = f"case {case.case_id}: {claimed / 1e3:.2f} us is less than the memory's peak rate allows"
+                raise Failed("rejected", "timing", text)
+            self._audit(child, {**opened, "case_id": case.case_id}, claimed, method)
+            self.seconds["timing_s"] += time.monotonic() - started
+        child.ask("timing", limits.timing_s, {"do": "detach"})
+        return times
+
+    def _sample(self, child: Child, case_id: str, token: int, method: str) -> CaseTimes:
+        limits = self.limits
+        candidate: list[float] = []
+        reference: list[float] = []
+        candidate_order: list[int] = []
+        reference_order: list[int] = []
+        order, dropped = itertools.count(), 0
+        deadline = time.monotonic() + limits.max_case_s
+        request = {"token": token, "case_id": case_id, "method": method}
+        # Outputs are looked at in the first batch or in the second, and always in the last.
+        look = random.SystemRandom().randrange(2)
+        for batch in itertools.count():
+            with stopped(child.pid):
+                filled = self.judge({"do": "fill", "look": True, "reference": True, **request})["ns"]
+            answer = child.ask("timing", limits.timing_s, {"do": "batch", "first": batch, "method": method})["ns"]
+            if len(answer) != len(filled):
+                raise Failed("rejected", "timing", f"{len(answer)} times for {len(filled)} calls")
+            for values, times, places in (
+                (filled, reference, reference_order), (answer, candidate, candidate_order)
+            ):  # fmt: skip
+                for value in values:
+                    place = next(order)
+                    if isinstance(value, float) and math.isfinite(value) and value > 0:
+                        times.append(value)
+                        places.append(place)
+                    else:
+                        dropped += 1
+            enough = self._enough(candidate, reference) or time.monotonic() > deadline
+            if batch == look or enough:
+                wrong = self.judge({"do": "verify_timing", "first": batch, **request})["mismatch"]
+                if wrong:
+                    raise Failed("incorrect", "timing", wrong)
+            if enough:
+                break
+            if dropped > limits.max_samples:
+                raise Failed("rejected", "timing", f"{dropped} samples were zero, negative or not finite")
+        if not candidate or not reference:
+            raise Failed("rejected", "timing", "no valid time sample")
+        return CaseTimes(
+            case_id, tuple(candidate), tuple(candidate_order), tuple(reference), tuple(reference_order), method, dropped
+        )
+
+    def _enough(self, candidate: list[float], reference: list[float]) -> bool:
+        size = min(len(candidate), len(reference))
+        if size >= self.limits.max_samples:
+            return True
+        if size < self.limits.min_samples:
+            return False
+        return all(Z95 * log2_median(s)[1] * math.log(2) <= self.limits.precision for s in (candidate, reference))
+
+    def _audit(self, child: Child, opened: dict[str, Any], claimed_ns: float, method: str) -> None:
+        """Hold the claim against the engine's own watch: calls cannot take much longer than they claim.
+
+        The child gets inputs that it has not seen and has to hand over the outputs of every call, so that it can
+        neither skip calls nor begin before the watch runs. `overhead_ns` is what the judge needs for the same copies.
+        """
+        request = {"token": opened["token"], "case_id": opened["case_id"], "method": method}
+        calls = len(opened["pool"])
+        slack = EAGER_AUDIT_SLACK_NS if method == "event" else AUDIT_SLACK_NS
+        bound = AUDIT_FACTOR * (claimed_ns + opened["overhead_ns"]) + slack + AUDIT_MESSAGE_NS / calls
+        per_call = math.inf
+        for attempt in range(AUDIT_TRIES):
+            # The driver setting up or tearing down another child's context holds up launches for a while. That only
+            # ever makes a batch longer, so one good batch is enough.
+            time.sleep(AUDIT_PAUSE_S if attempt else 0)
+            with stopped(child.pid):
+                self.judge({"do": "fill", "look": True, "reference": False, **request})
+                started = time.monotonic()
+            child.ask("timing", self.limits.timing_s, {"do": "audit", "method": method})
+            per_call = min(per_call, (time.monotonic() - started) * 1e9 / calls)
+            wrong = self.judge({"do": "verify_timing", "first": 0, **request})["mismatch"]
+            if wrong:
+                raise Failed("incorrect", "timing", wrong)
+            if per_call <= bound:
+                return
+        text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
+        raise Failed("rejected", "timing", f"case {opened['case_id']}: {text}, more than {bound / 1e3:.2f}")

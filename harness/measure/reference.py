@@ -1,0 +1,64 @@
+"""The task's reference on one timing case: captured once per input slot, and timed as a candidate is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from harness.measure.cupti import Trace
+
+SLOTS = 2
+
+
+class Reference:
+    """Runs `reference(data)` cold on fresh values; holds its own input slots, bound into one graph each."""
+
+    def __init__(
+        self, run: Callable[[Any], Any], data: Sequence[tuple[torch.Tensor, ...]], flush: torch.Tensor
+    ) -> None:
+        self.run, self.data, self.flush = run, data, flush
+        self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event, torch.cuda.Event]] = []
+        for one in data:
+            for _ in range(3):
+                run(one)
+        torch.cuda.synchronize()
+        pool = torch.cuda.graph_pool_handle()  # replays never overlap, so the graphs may share their memory
+        for one in data:
+            graph = torch.cuda.CUDAGraph()
+            start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
+            with torch.cuda.graph(graph, pool=pool):
+                start.record()
+                run(one)
+                end.record()
+            self.graphs.append((graph, start, end))
+
+    def times(self, batch: Sequence[Sequence[torch.Tensor]], method: str) -> list[float]:
+        """Return nanoseconds of one cold call on each set of fresh values."""
+        trace = Trace() if method == "cupti" else None
+        found = []
+        for turn, values in enumerate(batch):
+            slot = turn % len(self.data)
+            for target, source in zip(self.data[slot], values, strict=True):
+                target.copy_(source)
+            self.flush.zero_()
+            if trace is None:
+                found.append(self._time(slot, method))
+            else:
+                torch.cuda.synchronize()
+                trace.call(lambda data=self.data[slot]: self.run(data))
+                torch.cuda.synchronize()
+        return found if trace is None else trace.stop()
+
+    def _time(self, slot: int, method: str) -> float:
+        if method == "graph":
+            graph, start, end = self.graphs[slot]
+            graph.replay()
+        else:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            self.run(self.data[slot])
+            end.record()
+        torch.cuda.synchronize()
+        return float(start.elapsed_time(end)) * 1e6
