@@ -34,6 +34,7 @@ METHOD_KERNELS = (
     ("softmax", "triton_row"), ("cross_entropy", "triton_online"), ("layer_norm_backward", "triton_strip"),
 )  # fmt: skip
 PAIRS = 2000
+MAX_AUDITS = 2000
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def run(phase: Phase, log: EventLog, events: list[Any], backend: str, workers: i
             _show(phase.name, count, len(todo), time.monotonic() - started)
         spent = {
             "phase": phase.name, "seconds": time.monotonic() - started, "kernels": count, "judge_s": engine.judge_s,
-            "device": engine.described["device"], "lanes": engine.lane_counts,
+            "device": engine.described["device"], "audits": engine.audits[:MAX_AUDITS], "lanes": engine.lane_counts,
         }  # fmt: skip
         events.append(log.append("stretch", spent))
         if waiting:

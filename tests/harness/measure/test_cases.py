@@ -19,6 +19,16 @@ VERDICTS = {
     "17_wipe_inputs": "reject", "18_zero_output": "reject", "20_low_precision": "reject", "21_partial_large": "reject",
     "25_mode_branch": "reject", "26_stale_graph": "reject", "30_silent_fallback": "honest",
 }  # fmt: skip
+# Further ones of the same mechanisms, written here.
+FURTHER = {
+    "31_runner_patched": "reject", "32_clock_through_frames": "reject", "33_idle_in_capture": "reject",
+    "34_half_in_capture": "reject", "35_weight_cache": "reject", "36_inputs_at_import": "reject",
+    "37_infinite_output": "reject", "38_half_written": "reject", "39_unstable": "reject", "40_host_clock": "honest",
+    "41_persisting_cache": "honest", "42_answers_in_shared_memory": "reject",
+}  # fmt: skip
+FURTHER_ON_CPU = (
+    "36_inputs_at_import", "37_infinite_output", "38_half_written", "39_unstable", "42_answers_in_shared_memory",
+)  # fmt: skip
 # These cheat in ways that need no GPU to be seen.
 ON_CPU = (
     "02_background_thread", "03_lazy_tensor", "06_checker_patch", "08_content_cache", "10_call_count_phase",
@@ -34,6 +44,7 @@ def source(kind: str, name: str) -> str:
 
 def test_every_case_has_a_verdict():
     assert {p.stem for p in (CASES / "exploits").glob("*.py")} == set(VERDICTS)
+    assert {p.stem for p in (CASES / "further").glob("*.py")} == set(FURTHER)
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +53,11 @@ def cpu():
         yield engine
 
 
-@pytest.mark.parametrize("name", ON_CPU)
-def test_a_cheat_is_seen_without_a_gpu(cpu, name):
-    assert cpu.submit("rms_norm", source("exploits", name)).result(120).status != "ok"
+@pytest.mark.parametrize(
+    "kind, name", [("exploits", name) for name in ON_CPU] + [("further", name) for name in FURTHER_ON_CPU]
+)
+def test_a_cheat_is_seen_without_a_gpu(cpu, kind, name):
+    assert cpu.submit("rms_norm", source(kind, name)).result(120).status != "ok"
 
 
 @pytest.mark.parametrize("name", ["03_workspace"])
@@ -60,10 +73,10 @@ def cuda():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("name", VERDICTS)
-def test_a_cheat_gains_nothing(cuda, name):
-    result = cuda.submit("rms_norm", source("exploits", name)).result(300)
-    if VERDICTS[name] == "reject":
+@pytest.mark.parametrize("kind, name", [("exploits", name) for name in VERDICTS] + [("further", n) for n in FURTHER])
+def test_a_cheat_gains_nothing(cuda, kind, name):
+    result = cuda.submit("rms_norm", source(kind, name)).result(300)
+    if (VERDICTS | FURTHER)[name] == "reject":
         assert result.status != "ok"
     elif result.status == "ok":
         for case in result.cases:
