@@ -7,6 +7,7 @@ a builder, which has no device, is asked to build ahead.
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 import traceback
@@ -25,7 +26,7 @@ ERROR_CHARACTERS = 4000
 def preload(device: str) -> None:
     """Import what the children of a fork server need; called once, before any fork.
 
-    torch.utils.cpp_extension stays out: importing it starts the CUDA runtime, which a fork does not survive.
+    CUDA stays untouched, for it does not survive a fork: see `nvrtc.preload` about torch.utils.cpp_extension.
     """
     import torch
     import torch.nn.functional
@@ -95,6 +96,8 @@ def _run(channel: Channel, workdir: Path, device: str, missing: Sequence[str], s
 
 
 def _build(channel: Channel, workdir: Path, missing: Sequence[str]) -> None:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # fake tensors would ask a device that is there for a context
+
     def build(request: dict[str, Any]) -> dict[str, Any]:
         calls = [[(tuple(shape), dtype) for shape, dtype in call] for call in request["calls"]]
         return ahead.build(lambda: load_kernel(workdir, request["code"], "kernel_source"), calls, request["device"])

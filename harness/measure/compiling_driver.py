@@ -58,10 +58,10 @@ class CompilingDriver:
 
         return torch.cuda
 
-    def getbenchmarker(self) -> Callable[..., Any]:
+    def get_benchmarker(self) -> Callable[..., Any]:
         return bench
 
-    def get_empty_cache_forbenchmark(self) -> Any:
+    def get_empty_cache_for_benchmark(self) -> Any:
         import torch
 
         return torch.empty(1, dtype=torch.int, device="cuda")

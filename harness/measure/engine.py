@@ -9,6 +9,7 @@ timed or compared, so that nothing else of ours runs on the GPU meanwhile.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import secrets
 import shutil
@@ -24,6 +25,7 @@ import tasks
 from benchmark.identity import kernel_id
 from harness.measure import environment
 from harness.measure.course import Course
+from harness.measure.launchers import MAX_STUBS
 from harness.measure.limits import Failed, InfrastructureError, Limits
 from harness.measure.processes import START_S, Child, Helper, Nursery
 from harness.measure.protocol import DeadlinePassed, PeerGone
@@ -60,7 +62,11 @@ class Engine:
         gpu: str | None = None,
     ) -> None:  # fmt: skip
         self.device, self.limits, self.isolation = device, limits or Limits(), isolation
-        self._env = {"CUDA_MODULE_LOADING": "LAZY", "TRITON_INTERPRET": "1" if device == "cpu" else "0"}
+        # Line information holds the time of the source file: the same kernel would have another cubin each time.
+        self._env = {
+            "CUDA_MODULE_LOADING": "LAZY", "TRITON_INTERPRET": "1" if device == "cpu" else "0",
+            "TRITON_DISABLE_LINE_INFO": "1",
+        }  # fmt: skip
         if device == "cpu":
             self._env["CUDA_VISIBLE_DEVICES"] = ""
         elif gpu is not None:
@@ -78,6 +84,7 @@ class Engine:
         self.audits: list[tuple[float, float, float, float, int]] = []
         self.numbers = itertools.count()
         self._calls: dict[str, list[Any]] = {}
+        self._stubs: set[str] = set()
         self._revival = threading.Lock()
         self._aborted = False
         self.judge, self.described = self._start_judge()
@@ -239,6 +246,7 @@ class Engine:
                     "device": self.described["device"],
                 }  # fmt: skip
                 answer = child.ask("build", self.limits.build_s, request)
+                self._compile_stubs(answer["signatures"])
                 folder = self.built / secrets.token_hex(8)
                 folder.mkdir()
                 for part in COMPILED_FOLDERS:
@@ -249,6 +257,14 @@ class Engine:
                 return failure if failure.status == "timeout" else Built()
             finally:
                 child.kill()
+
+    def _compile_stubs(self, signatures: Any) -> None:
+        """Have the fork server compile what Triton's launchers need in every child, once for each signature."""
+        for types in signatures if isinstance(signatures, list) else ():
+            key = json.dumps(types)
+            if key not in self._stubs and len(self._stubs) < MAX_STUBS:
+                self._stubs.add(key)
+                self.forkserver.ask({"stub": types}, START_S)
 
     def _calls_of(self, task: str) -> list[Any]:
         if task not in self._calls:

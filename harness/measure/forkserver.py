@@ -1,7 +1,8 @@
 """A process that has imported torch and triton, has never touched CUDA, and forks a fresh child for every kernel.
 
 Started as `python -m harness.measure.forkserver FD DEVICE CAPABILITY`; FD is a Unix stream socket. Requests:
-{"fork": WORKDIR, "role": ROLE} with the child's socket attached -> {"pid": N}; {"reap": PID} -> {"status": N or null}.
+{"fork": WORKDIR, "role": ROLE} with the child's socket attached -> {"pid": N}; {"reap": PID} -> {"status": N or null};
+{"stub": TYPES} -> {"new": BOOL}, see `launchers`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import socket
 import sys
 from pathlib import Path
 
-from harness.measure import child, files
+from harness.measure import child, files, launchers
 from harness.measure.protocol import Channel, PeerGone
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -72,6 +73,8 @@ def serve(sock: socket.socket, device: str) -> None:
             peer.close()
             alive.add(pid)
             channel.send({"pid": pid})
+        elif "stub" in request:
+            channel.send({"new": launchers.compile_stub(request["stub"])})
         else:
             pid = request["reap"]
             done, status = os.waitpid(pid, os.WNOHANG) if pid in alive else (pid, signal.SIGKILL)
