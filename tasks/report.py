@@ -19,7 +19,7 @@ ROUGH_METHOD = (
 class Proof:
     """One statement about a task, whether it holds, and what was seen."""
 
-    kind: str  # cases | inputs | reference | trivial | wrong | seed | capture | error
+    kind: str  # cases | inputs | reference | trivial | wrong | seed | capture | compile | error
     subject: str
     passed: bool
     detail: str = ""
@@ -72,6 +72,9 @@ class Report:
                 {"kind": p.kind, "kernel": p.subject, "case_id": p.case_id, "caught": p.passed, "by": p.detail}
                 for p in self.proofs
                 if p.kind in HAS_TO_FAIL and p.case_id
+            ],
+            "compiled": [
+                {"seed": p.subject, "uses": p.detail} for p in self.proofs if p.kind == "compile" and p.passed
             ],
             "skipped": [{"seed": seed, "reason": reason} for seed, reason in self.skipped],
             "rough_speedup": self.rough_speedup,

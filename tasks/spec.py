@@ -44,7 +44,9 @@ class Task:
     (timed, and the denominator of the absolute speedup) and `oracle(data) -> tuple of float64 tensors`.
     `tolerances(params)` gives one Tolerance per output. `writes` are the positions in `data` that a kernel may
     overwrite and return (pre-allocated outputs); every other input must come back unchanged and may not be returned.
-    `seeds` divides the seed kernels between the splits. `small_timing_cases` fit a card with 24 GB.
+    `seeds` divides the seed kernels between the splits. `timing_cases` are the headline, sized for an H200;
+    `small_timing_cases` fit a card with 24 GB (none: the headline does too), and `paper_timing_cases` are the published
+    shapes of a task of the paper.
     """
 
     name: str
@@ -57,7 +59,22 @@ class Task:
     seeds: Mapping[str, tuple[str, ...]]
     writes: tuple[int, ...] = ()
     small_timing_cases: tuple[Case, ...] = ()
+    paper_timing_cases: tuple[Case, ...] = ()
     notes: str = ""
     sources: tuple[str, ...] = ()
     cpu_skip: Mapping[str, str] = field(default_factory=dict)  # seed name -> why the interpreter cannot run it
     twins: bool = True  # elements of two draws of the inputs may be mixed; false where they are not independent
+
+    @property
+    def timing_sets(self) -> Mapping[str, tuple[Case, ...]]:
+        """The sets of timing cases by name: `h200` (the headline), `small`, and `paper` where there are such shapes."""
+        sets = {"h200": self.timing_cases, "small": self.small_timing_cases or self.timing_cases}
+        return sets | ({"paper": self.paper_timing_cases} if self.paper_timing_cases else {})
+
+    @property
+    def all_cases(self) -> tuple[Case, ...]:
+        """Every case, checking cases first; cases of equal parameters count once."""
+        found: dict[str, Case] = {}
+        for case in (*self.check_cases, *(case for part in self.timing_sets.values() for case in part)):
+            found.setdefault(repr(sorted(case.params.items())), case)
+        return tuple(found.values())

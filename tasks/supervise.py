@@ -20,7 +20,7 @@ from typing import Any
 
 import tasks
 from tasks.report import Proof, Report
-from tasks.steps import proof_steps
+from tasks.steps import proof_steps, skipped_seeds
 
 ROOT = Path(tasks.__file__).resolve().parents[1]
 START_S = 120.0
@@ -270,5 +270,5 @@ def _failed(report: Report, seed: str) -> bool:
 
 def _report(name: str, device: str, found: _Found, seconds: float) -> Report:
     task = _loadable(name)
-    skipped = tuple(task.cpu_skip.items()) if task is not None and device == "cpu" else ()
+    skipped = skipped_seeds(task, device) if task is not None else ()
     return Report(name, device, tuple(Proof(**row) for row in found.proofs), skipped, seconds)

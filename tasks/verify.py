@@ -18,27 +18,24 @@ from typing import Any
 
 import tasks
 from tasks.report import Report, best_seed, document, show
-from tasks.steps import DEVICES, perform, prepare, proof_steps
+from tasks.steps import DEVICES, make_bench, perform, prepare, proof_steps, skipped_seeds
 from tasks.supervise import Limits, Run
 
 SAY_EVERY_S = 10.0
 
 
 def verify(name: str, device: str = "cpu") -> Report:
-    """Prove one task in this process, on `cpu` (Triton interpreter, small cases) or `cuda` (all cases, graph capture).
+    """Prove one task in this process, on `cpu` (interpreter, small cases), `cuda` (all cases, capture) or `sm_90`.
 
     Raises UnknownTaskError, or ValueError if the device is unknown or absent, or triton was imported in the wrong mode;
     an exception of the task's own code comes through.
     """
     task = tasks.get(name)
     prepare(device)
-    from tasks.proofs import Bench
-
     started = time.monotonic()
-    bench = Bench(task, device)
-    proofs = [proof for step in proof_steps(task, device) for proof in perform(step, task, lambda: bench)]
-    skipped = tuple(task.cpu_skip.items()) if device == "cpu" else ()
-    return Report(name, device, tuple(proofs), skipped, time.monotonic() - started)
+    bench = make_bench(task, device)
+    proofs = [proof for step in proof_steps(task, device) for proof in perform(step, task, device, lambda: bench)]
+    return Report(name, device, tuple(proofs), skipped_seeds(task, device), time.monotonic() - started)
 
 
 def verify_many(
@@ -112,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m tasks.verify", description="Prove that tasks can be trusted.")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--all", action="store_true", help="every task")
-    parser.add_argument("--device", choices=DEVICES, default="cpu")
+    parser.add_argument("--device", choices=DEVICES, default="cpu", help="sm_90: compile the seeds for it, run nothing")
     parser.add_argument("--jobs", type=int, help="tasks at a time (cuda: up to 12; cpu: half the cores)")
     parser.add_argument("--step-limit", type=float, default=Limits.step_s, metavar="S", help="for one case or seed")
     parser.add_argument("--task-limit", type=float, default=Limits.task_s, metavar="S", help="for one task")

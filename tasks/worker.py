@@ -23,7 +23,7 @@ from tasks.proofs import Bench, Kernel, one_line, seed_path, short_of_memory
 from tasks.report import Proof
 from tasks.rough_time import rough_times
 from tasks.spec import Case
-from tasks.steps import Step, environment, perform, prepare, proof_steps
+from tasks.steps import Step, environment, make_bench, perform, prepare, proof_steps
 
 OUT_OF_MEMORY_PAUSES_S = (3.0, 10.0, 20.0)
 Say = Callable[[dict[str, Any]], None]
@@ -65,13 +65,13 @@ def main(arguments: Sequence[str]) -> None:
 def _proofs(names: Sequence[str], device: str) -> list[tuple[str, Work]]:
     (name,) = names
     task = tasks.get(name)
-    bench = cache(lambda: Bench(task, device))
+    bench = cache(lambda: make_bench(task, device))
 
     def work(step: Step) -> dict[str, Any]:
         try:
-            return {"proofs": [asdict(proof) for proof in perform(step, task, bench)]}
+            return {"proofs": [asdict(proof) for proof in perform(step, task, device, bench)]}
         except Exception as error:
-            if short_of_memory(error):
+            if short_of_memory(error) and device == "cuda":
                 bench().forget()
             raise
 

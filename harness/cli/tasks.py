@@ -45,6 +45,7 @@ def list_tasks(as_json: Json = False) -> None:
         rows.append({
             "name": name, "family": task.family, "source": task.source, "check_cases": len(task.check_cases),
             "timing_cases": len(task.timing_cases),
+            "timing_sets": {name: len(cases) for name, cases in task.timing_sets.items()},
             "seeds": {split: len(task.seeds.get(split, ())) for split in SEED_SPLITS},
             "best_seed": best and {"name": best[0], "rough_speedup": best[1]},
         })  # fmt: skip
@@ -86,6 +87,7 @@ def show_task(
             ("check", task.check_cases),
             ("timing", task.timing_cases),
             ("timing, small card", task.small_timing_cases),
+            ("timing, paper", task.paper_timing_cases),
         )
         for case in group
     ]
@@ -154,7 +156,9 @@ def new_task(
 def verify_tasks(
     names: Annotated[list[str] | None, typer.Argument(help="The tasks; or use --all.", metavar="NAME...")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every task.")] = False,
-    device: Annotated[str, typer.Option("--device", help="cpu (Triton interpreter, small cases) or cuda.")] = "cpu",
+    device: Annotated[
+        str, typer.Option("--device", help="cpu (Triton interpreter, small cases), cuda, or sm_90.")
+    ] = "cpu",
     jobs: Annotated[int | None, typer.Option("--jobs", help="Tasks at a time (cuda: up to 12).")] = None,
     step_limit: Annotated[float, typer.Option("--step-limit", help="Seconds for one case or seed.")] = 120.0,
     task_limit: Annotated[float, typer.Option("--task-limit", help="Seconds for one task.")] = 600.0,
@@ -166,7 +170,8 @@ def verify_tasks(
 ) -> None:
     """Prove tasks: seeds pass, trivial and wrong kernels fail, inputs repeat, the case list says what is true.
 
-    With --device cuda, the seeds that pass are also timed roughly.
+    With --device cuda, the seeds that pass are also timed roughly; --device sm_90 compiles every seed for an H200, with
+    no such device.
     """
     import sys
 

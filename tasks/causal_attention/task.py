@@ -54,15 +54,17 @@ TASK = Task(
     tolerances=tolerances,
     seeds={
         "train": ("torch_full_scores", "triton_flash", "triton_two_pass", "cuda_lane_team"),
-        "validation": ("torch_query_blocks", "triton_three_kernels"),
+        "validation": ("torch_query_blocks", "triton_three_kernels", "triton_tma_flash"),
         "test": ("torch_backend", "triton_heavy_first", "triton_split_keys", "cuda_mma"),
     },
     notes=(
         "The result is rounded once to bfloat16, 2^-8 = 3.9e-3 of its value (twice that where the rounding truncates). "
         "Probabilities rounded to bfloat16 err by at most 2^-8 each, in sum below 2^-8 of the largest values, which "
         "the softmax averages to about a third of that. So rtol is 1e-2 and atol 1e-2 of the RMS. Scores rounded to "
-        "bfloat16 fail the large case. The reference is a tuned fused kernel; other backends of the same call and "
-        "well tiled Triton seeds are expected near or slightly above it, the others well below."
+        "bfloat16 fail the large case. The reference is a tuned fused kernel: on an H200, torch_backend, which asks "
+        "for cuDNN's, came out at 1.00 of its speed, and the best Triton seed measured so far at 0.67. "
+        "triton_tma_flash, which feeds the tensor cores through the copy engine and masks the diagonal alone, is not "
+        "measured yet."
     ),
     sources=(
         "torch.nn.functional.scaled_dot_product_attention",

@@ -52,6 +52,7 @@ TASK = Task(
         case(2049, 5003),
     ),
     timing_cases=(case(4096, 32000), case(4096, 50264), case(4096, 128256)),
+    paper_timing_cases=(case(4096, 32000), case(4096, 50264), case(4096, 128256)),
     tolerances=tolerances,
     seeds={
         "train": ("torch_eager", "triton_online", "triton_three_pass", "cuda_online_block"),

@@ -65,9 +65,9 @@ TASK = Task(
     small_timing_cases=(case(16, 24, 56, 56, 144, 3), case(16, 24, 56, 56, 144, 5, k=40)),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_folded", "torch_shifted_sums", "triton_epilogue", "triton_three_stage"),
-        "validation": ("torch_channels_last", "triton_depthwise"),
-        "test": ("torch_chunked", "triton_depth_project", "cuda_depthwise"),
+        "train": ("torch_folded", "torch_channels_last", "triton_depthwise", "cuda_depthwise"),
+        "validation": ("torch_shifted_sums", "triton_epilogue"),
+        "test": ("torch_chunked", "triton_three_stage", "triton_depth_project"),
     },
     notes=(
         "All is float16 with half a unit of 2^-11 = 4.9e-4. The expanded tensor is rounded after each convolution, "

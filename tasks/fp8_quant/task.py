@@ -52,19 +52,20 @@ TASK = Task(
         case(2049, 1056, 96, "negative"),
     ),
     timing_cases=(case(4096, 7168, 128), case(16384, 2048, 64), case(8192, 5120, 128)),
+    paper_timing_cases=(case(256, 4096, 128), case(256, 8192, 128), case(4096, 7168, 128)),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_eager", "triton_group", "triton_tile", "cuda_warp_group"),
-        "validation": ("torch_out", "triton_row", "triton_two_kernels"),
+        "train": ("torch_eager", "triton_tile", "triton_two_kernels", "cuda_warp_group"),
+        "validation": ("torch_out", "triton_row", "triton_group"),
         "test": ("torch_expand", "triton_persistent", "triton_row_loop", "cuda_lane_team"),
     },
     writes=(1, 2),
     notes=(
         "The published check uses rtol = atol = 1e-3, absolute; scales are often far below 1e-3, so that it leaves "
         "them unchecked. Ours follow from the float64 oracle: a division or a product with a reciprocal is within 3 "
-        "units of 6e-8, so rtol 1e-5, and there is nothing to cancel, so atol is 0 for the scales and 1e-9 of the "
-        "RMS for the values. The published timing cases 256x4096 and 256x8192 take a few microseconds and only check "
-        "here."
+        "units of 6e-8, so rtol 1e-5, and there is nothing to cancel, so atol is 0 for the scales and 1e-9 of the RMS "
+        "for the values. The published timing cases 256x4096 and 256x8192 take a few microseconds: they check here, "
+        "and are timed in the set paper alone."
     ),
     sources=("https://github.com/gpu-mode/reference-kernels",),
     cpu_skip={

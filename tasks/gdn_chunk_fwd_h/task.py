@@ -61,26 +61,27 @@ TASK = Task(
         case(4, 4096, 8, 64, 128),
         case(4, 2048, 8, 128, 128),
     ),
-    small_timing_cases=(
+    paper_timing_cases=(
         case(2, 512, 3, 64, 64, prefix="paper-"),
         case(2, 1024, 3, 64, 64, prefix="paper-"),
     ),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_transition", "triton_value_block", "cuda_state"),
+        "train": ("torch_transition", "triton_value_block", "triton_transposed", "cuda_state"),
         "validation": ("torch_baddbmm", "triton_step"),
-        "test": ("torch_doubling", "triton_transition", "triton_transposed", "triton_key_split"),
+        "test": ("torch_doubling", "triton_transition", "triton_key_split"),
     },
     notes=(
-        "The published shapes are kept, but for those with T = 64: their one chunk has the answer h = 0, v_new = u, "
-        "so checking has (1, 128, 1, 64, 64) instead and the small timing set does without. The published gate is "
-        "accumulated twice, so that exp(g_last) vanishes and v_new = u with h = k_last^T u_last passes; here g is "
-        "one chunk-local sum of small log-gates, under which a state outlives several chunks, with a separate "
-        "checking case for steep gates. w and u are solved from random keys, values and step sizes, as the "
-        "preceding kernel leaves them. The published check is rtol = atol = 1e-3, absolute. The recurrence "
-        "contracts, so that float32 errs by some 1e-6 of the RMS however long the sequence, and one rounding of the "
-        "operands to TF32 by up to 1e-3 of it: 1e-4 relative and 1e-4 of the RMS (of h about 0.5, of v_new below 1) "
-        "tell the two apart and are tighter than the published check on every element."
+        "The published shapes are kept, but for those with T = 64: their one chunk has the answer h = 0, v_new = u, so "
+        "checking has (1, 128, 1, 64, 64) instead and the timing set paper does without. They take a few microseconds "
+        "on an H200, so that larger ones are the headline. The published gate is accumulated twice, so that "
+        "exp(g_last) vanishes and v_new = u with h = k_last^T u_last passes; here g is one chunk-local sum of small "
+        "log-gates, under which a state outlives several chunks, with a separate checking case for steep gates. w and "
+        "u are solved from random keys, values and step sizes, as the preceding kernel leaves them. The published "
+        "check is rtol = atol = 1e-3, absolute. The recurrence contracts, so that float32 errs by some 1e-6 of the RMS "
+        "however long the sequence, and one rounding of the operands to TF32 by up to 1e-3 of it: 1e-4 relative and "
+        "1e-4 of the RMS (of h about 0.5, of v_new below 1) tell the two apart and are tighter than the published "
+        "check on every element."
     ),
     sources=("https://github.com/gpu-mode/reference-kernels", "https://arxiv.org/abs/2412.06464"),
     cpu_skip={"cuda_state": "CUDA C++ needs NVRTC and a GPU"},

@@ -72,9 +72,9 @@ TASK = Task(
     ),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_chunk_loop", "triton_three_kernels", "cuda_recurrent"),
-        "validation": ("torch_quadratic", "triton_sequential"),
-        "test": ("torch_state_doubling", "triton_two_kernels", "triton_linear_attention"),
+        "train": ("torch_chunk_loop", "triton_three_kernels", "triton_two_kernels"),
+        "validation": ("torch_quadratic", "cuda_recurrent"),
+        "test": ("torch_state_doubling", "triton_sequential", "triton_linear_attention"),
     },
     notes=(
         "In the spirit of KernelBench level 3, problem 48, which has P = 64 and N = 16, without its layout operations. "

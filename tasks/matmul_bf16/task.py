@@ -10,7 +10,7 @@ from tasks.spec import Case, Task, Tolerance
 
 def tolerances(params: Mapping[str, Any]) -> tuple[Tolerance, ...]:
     """Return the tolerance of the product."""
-    return (Tolerance(rtol=8e-3, atol=1e-2),)
+    return (Tolerance(rtol=8e-3, atol=1.5e-2),)
 
 
 def case(m: int, k: int, n: int, kind: str = "normal", cpu: bool = False) -> Case:
@@ -51,16 +51,19 @@ TASK = Task(
     small_timing_cases=(case(2048, 2048, 2048), case(512, 8192, 512), case(32, 4096, 8192)),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_transposed", "triton_grouped", "cuda_mma"),
+        "train": ("torch_transposed", "triton_grouped", "triton_tma_persistent", "cuda_mma"),
         "validation": ("torch_row_blocks", "triton_split_k"),
         "test": ("torch_addmm", "triton_persistent", "triton_descriptor", "cuda_simt"),
     },
     notes=(
         "The result is rounded once to bfloat16, at most 2^-8 = 3.9e-3 of its value (twice that where the rounding "
         "truncates), so rtol is 8e-3. The reference's library may add partial sums over k that it has rounded to "
-        "bfloat16: with values up to twice the RMS this is 2 * 2^-8 of the RMS, so atol is 1e-2. A running sum in "
-        "bfloat16 or factors in 8 bits miss it several times over. The reference is a tuned library; seeds are "
-        "expected to come close to it, and to beat it, if at all, on the narrow case."
+        "bfloat16: emulated for eight million elements, two to eight of them added in float32 err by up to 1.46e-2 of "
+        "the RMS beside rtol, none without a split. So atol is 1.5e-2. A running sum in bfloat16 or factors in 8 bits "
+        "err by more. The reference is a tuned library that uses the tensor cores of an H200 fully (180 us for the "
+        "first case, 760 TFLOP/s): the best seed measured so far has 0.90 of its speed. triton_tma_persistent, with "
+        "128 x 256 tiles fed by the copy engine, is not measured yet; if it wins, it is on the narrow case, which the "
+        "library runs at 73 us against a floor of 63 us."
     ),
     sources=("torch.matmul", "https://github.com/triton-lang/triton/tree/main/python/tutorials"),
     cpu_skip={

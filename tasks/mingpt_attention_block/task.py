@@ -62,7 +62,9 @@ TASK = Task(
     notes=(
         "In the spirit of KernelBench level 3, problem 43, without dropout. Factors may have 11 significant bits: with "
         "all factors cut to TF32 the simulated error beyond 8e-3 of the value stays below 1e-2 of the RMS, rounded to "
-        "float16 below 6e-3; with bfloat16 it is 1.3e-2 to 6e-2 and fails. So rtol is 8e-3 and atol 1.5e-2. The "
+        "float16 below 6e-3; with bfloat16 throughout it is 1.4e-2 to 2.8e-2 on the interpreter's cases whose "
+        "positions differ, and 6e-3 to 8e-3 where all are equal or there is one, as averaging over equal values adds "
+        "no error: such a kernel passes single cases, and fails the set. So rtol is 8e-3 and atol 1.5e-2. The "
         "reference computes in full float32 and writes all scores, so most seeds are expected to beat it."
     ),
     sources=("https://github.com/karpathy/minGPT", "https://github.com/ScalingIntelligence/KernelBench"),

@@ -62,9 +62,9 @@ TASK = Task(
     ),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_scatter", "triton_segment", "triton_row_atomic", "cuda_warp_segment"),
+        "train": ("torch_scatter", "triton_segment", "triton_split_segment", "cuda_warp_segment"),
         "validation": ("torch_prefix", "triton_run_flush"),
-        "test": ("torch_segment_reduce", "triton_split_segment", "triton_run_product", "cuda_row_runs"),
+        "test": ("torch_segment_reduce", "triton_row_atomic", "triton_run_product", "cuda_row_runs"),
     },
     notes=(
         "Added one by one, L terms have an error of about sqrt(L) * 6e-8 of the sum, since the columns have means of "

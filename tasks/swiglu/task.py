@@ -10,7 +10,7 @@ from tasks.spec import Case, Task, Tolerance
 
 def tolerances(params: Mapping[str, Any]) -> tuple[Tolerance, ...]:
     """Return the tolerance of the product."""
-    return (Tolerance(rtol=2.5e-3, atol=3.5e-3),)
+    return (Tolerance(rtol=2.5e-3, atol=6.5e-3),)
 
 
 def case(tokens: int, width: int, hidden: int, kind: str = "normal", cpu: bool = False) -> Case:
@@ -60,17 +60,19 @@ TASK = Task(
     ),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_eager", "triton_fused", "triton_epilogue"),
+        "train": ("torch_eager", "triton_fused", "triton_persistent"),
         "validation": ("torch_concatenated", "triton_grouped"),
-        "test": ("triton_persistent", "triton_two_products", "triton_interleaved"),
+        "test": ("triton_epilogue", "triton_two_products", "triton_interleaved"),
     },
     notes=(
         "PyTorch rounds gate, silu(gate), up and the result to float16, each by at most 2^-11 = 4.9e-4, so rtol "
         "2.5e-3. For a negative gate the rounding is amplified by up to |gate|, but the product is then small: under "
-        "6e-4 of the RMS. A library that splits K may round partial sums to float16 too, 2^-11 of gates of a few RMS: "
-        "on an H200 one element was off by 2.7e-3 of the RMS beside rtol, so atol is 3.5e-3. Operands rounded to "
-        "bfloat16 or FP8 are off by more and fail. The products are bound by arithmetic, where the library is hard to "
-        "beat; what a fused kernel can save is the traffic of gate and up."
+        "6e-4 of the RMS. A library that splits K may round partial sums to float16 too: emulated for 67 million "
+        "elements, the size of the largest result here, two to eight such sums added in float32 err by up to 5.4e-3 of "
+        "the RMS beside rtol (seen on an H200: 2.7e-3), two to three added in float16 by 6.1e-3; with no split it is "
+        "1e-5. So atol is 6.5e-3. A running sum in float16 and operands rounded to bfloat16 or FP8 err by more and "
+        "fail. The products are bound by arithmetic, where the library is hard to beat; what a fused kernel can save "
+        "is the traffic of gate and up."
     ),
     sources=("https://arxiv.org/abs/2002.05202",),
 )

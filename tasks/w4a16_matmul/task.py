@@ -53,9 +53,9 @@ TASK = Task(
     small_timing_cases=(case(1, 4096, 4096), case(16, 4096, 8192), case(256, 2048, 4096)),
     tolerances=tolerances,
     seeds={
-        "train": ("torch_eager", "triton_fused", "triton_dequantise", "cuda_dequantise"),
-        "validation": ("torch_nibble_planes", "triton_vector"),
-        "test": ("torch_group_products", "triton_nibble_planes", "triton_split_k", "cuda_column"),
+        "train": ("torch_eager", "triton_fused", "triton_nibble_planes", "triton_split_k", "cuda_dequantise"),
+        "validation": ("torch_nibble_planes", "triton_dequantise"),
+        "test": ("torch_group_products", "triton_vector", "cuda_column"),
     },
     notes=(
         "A weight is rounded to float16 once, 2^-11 of its value, which adds up at random to a standard deviation of "

@@ -70,6 +70,34 @@ def test_the_cases_that_are_timed() -> None:
     assert "4096x8192-bf16" in timed["rms_norm"]
 
 
+PAPER = {
+    "trimul": [
+        (256, 2, 128, "open", "normal"), (768, 1, 128, "open", "cauchy"), (256, 2, 384, "masked", "normal"),
+        (512, 1, 128, "open", "normal"), (1024, 1, 128, "open", "cauchy"), (768, 1, 384, "masked", "normal"),
+        (1024, 1, 384, "open", "normal"),
+    ],
+    "cross_entropy": [(4096, 32000, "normal"), (4096, 50264, "normal"), (4096, 128256, "normal")],
+    "fp8_quant": [(256, 4096, 128, "mixed"), (256, 8192, 128, "mixed"), (4096, 7168, 128, "mixed")],
+    "gdn_recompute_w_u": [(1, 64, 1, 64, 64, "mixed"), (2, 512, 3, 64, 64, "mixed"), (2, 1024, 3, 64, 64, "mixed")],
+    "gdn_chunk_fwd_h": [(2, 512, 3, 64, 64, "mixed"), (2, 1024, 3, 64, 64, "mixed")],
+    "gdn_chunk_fwd_o": [(1, 64, 1, 64, 64, "mixed"), (2, 512, 3, 64, 64, "mixed"), (2, 1024, 3, 64, 64, "mixed")],
+}  # fmt: skip
+
+
+def test_the_paper_s_tasks_have_its_shapes_as_a_timing_set() -> None:
+    assert {name for name in tasks.names() if tasks.get(name).source == "gpu_mode"} == set(PAPER)
+    for name in tasks.names():
+        sets = tasks.get(name).timing_sets
+        assert set(sets) == {"h200", "small", *(["paper"] if name in PAPER else [])}
+        assert [tuple(case.params.values()) for case in sets.get("paper", ())] == PAPER.get(name, [])
+
+
+def test_every_case_counts_once() -> None:
+    task = tasks.get("fp8_quant")
+    assert len(task.all_cases) == len(task.check_cases) + len(task.timing_cases)
+    assert tasks.get("cross_entropy").timing_sets["small"] == tasks.get("cross_entropy").timing_cases
+
+
 def test_reference_code_stands_alone() -> None:
     torch = pytest.importorskip("torch")
     for name in tasks.names():

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import tasks
-from tasks.compare import rms
-from tasks.proofs import Bench, Proof, seed_path
+from tasks.compare import mismatch, rms
+from tasks.proofs import OTHER_SEED, Bench, Proof, seed_path
 from tasks.report import Report, show
 from tasks.steps import prepare
 from tasks.verify import verify
@@ -123,6 +123,26 @@ def test_triton_that_was_imported_too_early_is_an_error() -> None:
 @pytest.mark.parametrize("name", tasks.names())
 def test_every_proof_holds_in_the_interpreter(name: str) -> None:
     assert verify(name, "cpu").failures == ()
+
+
+REDUNDANT = {"segmented_sum": {2}}  # ids and offsets say the same, and the reference reads one of them
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", tasks.names())
+def test_every_input_changes_the_answer_of_some_case(name: str) -> None:
+    bench = Bench(tasks.get(name), "cpu")
+    read = set(range(len(bench.inputs(bench.task.check_cases[0])))) - set(bench.task.writes)
+    idle = set(read)
+    for case in (case for case in bench.task.check_cases if case.cpu):
+        expected, like = bench.truth(case)
+        for place in sorted(idle):
+            data, other = bench.inputs(case), bench.inputs(case, OTHER_SEED)
+            with torch.no_grad():
+                answer = bench.functions.reference((*data[:place], other[place], *data[place + 1 :]))
+            if mismatch(answer, expected, bench.task.tolerances(case.params), like):
+                idle.discard(place)
+    assert idle == REDUNDANT.get(name, set())
 
 
 @pytest.mark.slow

@@ -71,6 +71,9 @@ REFUSED = {
     "no_seeds": ("task.py", '"validation": ("torch_second",)', '"validation": ()',
                  "cases seeds : there is none for validation\ncases seed files : listed or present, not both: "
                  "['torch_second']"),
+    "alike": ("seeds/torch_second.py", "torch.einsum('rc,c->rc', *data)", "data[0] * data[1]",
+              "torch_eager (train) and torch_second (validation) are alike to 1.00, allowed is less than 0.8"),
+    "vast": ("task.py", "bytes=8 *", "bytes=1_000_000_000 *", "small card : 9x5: beyond 4 GiB, too large for 24 GB"),
     "false_seed": ("seeds/torch_eager.py", "data[0] * data[1]", "data[0]", "output 0 lies in the memory of an input"),
 }  # fmt: skip
 

@@ -68,6 +68,36 @@ def custom_kernel(data):
     scale[(triton.cdiv(x.numel(), BLOCK),)](x, w, out, x.shape[1], x.numel(), BLOCK=BLOCK)
     return out
 """
+ROWS = """import torch
+import triton
+import triton.language as tl
+
+BLOCK = {block}
+
+
+@triton.jit
+def scale_row(x, w, out, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        factor = tl.load(w + column, column < columns)
+        tl.store(out + row * columns + column, tl.load(x + row * columns + column, column < columns) * factor,
+                 column < columns)
+
+
+def custom_kernel(data):
+    x, w = data
+    out = torch.empty_like(x)
+    scale_row[(x.shape[0],)](x, w, out, x.shape[1], BLOCK=BLOCK)
+    return out
+"""
+SEEDS = {
+    "torch_eager": SEED,
+    "torch_second": "import torch\n\n\ndef custom_kernel(data):\n    return torch.einsum('rc,c->rc', *data)\n",
+    "triton_first": TRITON.format(block=16),
+    "triton_second": ROWS.format(block=4),
+    "triton_third": ROWS.format(block=8),
+}
 
 
 def fill_in(folder: Path) -> None:
@@ -79,8 +109,8 @@ def fill_in(folder: Path) -> None:
     (folder / "task.py").write_text(text)
     (folder / "reference.py").write_text(REFERENCE)
     (folder / "wrong.py").write_text(WRONG)
-    for number, path in enumerate(sorted((folder / "seeds").glob("*.py"))):
-        path.write_text(TRITON.format(block=4 << number) if "triton" in path.name else SEED)
+    for name, code in SEEDS.items():
+        (folder / "seeds" / f"{name}.py").write_text(code)
 
 
 def make(name: str, into: Path, file: str = "task.py", old: str = "", new: str = "") -> Path:

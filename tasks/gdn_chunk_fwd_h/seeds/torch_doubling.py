@@ -1,15 +1,15 @@
 import torch
 
-CHUNK = 64
+SPAN = 64
 
 
 def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
-    chunks = length // CHUNK
+    chunks = length // SPAN
 
     def by_chunk(x):
-        return x.view(batch, chunks, CHUNK, heads, -1).transpose(2, 3)
+        return x.view(batch, chunks, SPAN, heads, -1).transpose(2, 3)
 
     gain = by_chunk(g)
     last = gain[..., -1:, :]

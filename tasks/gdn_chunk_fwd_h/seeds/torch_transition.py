@@ -1,18 +1,18 @@
 import torch
 
-CHUNK = 64
+SPAN = 64
 
 
 def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
     value = u.shape[-1]
-    chunks = length // CHUNK
+    chunks = length // SPAN
     count = batch * heads
 
     def by_chunk(x):
-        x = x.view(batch, chunks, CHUNK, heads, -1).permute(1, 0, 3, 2, 4)
-        return x.reshape(chunks * count, CHUNK, -1)
+        x = x.view(batch, chunks, SPAN, heads, -1).permute(1, 0, 3, 2, 4)
+        return x.reshape(chunks * count, SPAN, -1)
 
     gain = by_chunk(g)
     last = gain[:, -1:]
@@ -28,5 +28,5 @@ def custom_kernel(data):
         torch.baddbmm(added[c], transition[c], states[c], out=states[c + 1])
     news = torch.baddbmm(values, erasers, states.view(-1, key, value), alpha=-1.0)
     h = states.view(chunks, batch, heads, key, value).transpose(0, 1).contiguous()
-    v_new = news.view(chunks, batch, heads, CHUNK, value).permute(1, 0, 3, 2, 4).reshape(u.shape)
+    v_new = news.view(chunks, batch, heads, SPAN, value).permute(1, 0, 3, 2, 4).reshape(u.shape)
     return h, v_new

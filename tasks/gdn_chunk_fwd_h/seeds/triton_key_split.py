@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_V = 32
 PRECISION = "tf32x3"
 NUM_WARPS = 8
@@ -71,7 +71,7 @@ def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
     value = u.shape[-1]
-    h = torch.empty((batch, length // CHUNK, heads, key, value), device=k.device, dtype=k.dtype)
+    h = torch.empty((batch, length // SPAN, heads, key, value), device=k.device, dtype=k.dtype)
     v_new = torch.empty_like(u)
     split_states[(batch * heads, triton.cdiv(value, BLOCK_V))](
         k,
@@ -86,7 +86,7 @@ def custom_kernel(data):
         V=value,
         HALF=triton.next_power_of_2(key) // 2,
         BLOCK_V=BLOCK_V,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
     )

@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_V = 32
 PRECISION = "tf32x3"
 NUM_WARPS = 4
@@ -53,7 +53,7 @@ def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
     value = u.shape[-1]
-    chunks = length // CHUNK
+    chunks = length // SPAN
     h = torch.empty((batch, chunks, heads, key, value), device=k.device, dtype=k.dtype)
     h[:, 0].zero_()
     v_new = torch.empty_like(u)
@@ -73,7 +73,7 @@ def custom_kernel(data):
             V=value,
             BLOCK_K=triton.next_power_of_2(key),
             BLOCK_V=BLOCK_V,
-            C=CHUNK,
+            C=SPAN,
             PRECISION=PRECISION,
             num_warps=NUM_WARPS,
         )

@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 SCAN_BLOCK_V = 16
 PRECISION = "tf32x3"
 CHUNK_WARPS = 8
@@ -110,7 +110,7 @@ def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
     value = u.shape[-1]
-    chunks = length // CHUNK
+    chunks = length // SPAN
     count = batch * chunks * heads
     at = {"device": k.device, "dtype": k.dtype}
     transition = torch.empty((count, key, key), **at)
@@ -118,7 +118,7 @@ def custom_kernel(data):
     h = torch.empty((batch, chunks, heads, key, value), **at)
     v_new = torch.empty_like(u)
     shape = {"K": key, "V": value, "BLOCK_K": triton.next_power_of_2(key), "PRECISION": PRECISION}
-    wide = {**shape, "BLOCK_V": triton.next_power_of_2(value), "C": CHUNK}
+    wide = {**shape, "BLOCK_V": triton.next_power_of_2(value), "C": SPAN}
     chunk_maps[(count,)](k, w, u, g, transition, added, heads, **wide, num_warps=CHUNK_WARPS)
     scan_states[(batch * heads, value // SCAN_BLOCK_V)](
         transition, added, h, chunks, heads, **shape, BLOCK_V=SCAN_BLOCK_V, num_warps=SCAN_WARPS

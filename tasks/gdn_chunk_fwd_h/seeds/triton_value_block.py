@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_V = 16
 PRECISION = "ieee"
 NUM_WARPS = 4
@@ -53,7 +53,7 @@ def custom_kernel(data):
     k, w, u, g = data
     batch, length, heads, key = k.shape
     value = u.shape[-1]
-    h = torch.empty((batch, length // CHUNK, heads, key, value), device=k.device, dtype=k.dtype)
+    h = torch.empty((batch, length // SPAN, heads, key, value), device=k.device, dtype=k.dtype)
     v_new = torch.empty_like(u)
     value_block_states[(value // BLOCK_V, batch * heads)](
         k,
@@ -68,7 +68,7 @@ def custom_kernel(data):
         V=value,
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=BLOCK_V,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

@@ -1,6 +1,6 @@
 import torch
 
-CHUNK = 64
+SPAN = 64
 COLUMNS = 16
 KEY_LANES = 8
 MAX_KEY = 128
@@ -15,14 +15,14 @@ recurrent_output(const float* q, const float* k, const float* v, const float* h,
                  int key, int value) {
   __shared__ float query[TOKENS][MAX_KEY];
   __shared__ float keys[TOKENS][MAX_KEY];
-  __shared__ float gain[CHUNK];
+  __shared__ float gain[SPAN];
   const int part = threadIdx.x % KEY_LANES;
   const int column = blockIdx.x * COLUMNS + threadIdx.x / KEY_LANES;
   const long long chunk = blockIdx.y / heads;
   const int head = blockIdx.y % heads;
-  const long long first = chunk * CHUNK * heads + head;
+  const long long first = chunk * SPAN * heads + head;
   const float scale = 1.0f / sqrtf(static_cast<float>(key));
-  for (int i = threadIdx.x; i < CHUNK; i += THREADS) gain[i] = g[first + static_cast<long long>(i) * heads];
+  for (int i = threadIdx.x; i < SPAN; i += THREADS) gain[i] = g[first + static_cast<long long>(i) * heads];
   float state[KEYS_PER_LANE];
 #pragma unroll
   for (int j = 0; j < KEYS_PER_LANE; ++j) {
@@ -30,7 +30,7 @@ recurrent_output(const float* q, const float* k, const float* v, const float* h,
     state[j] = i < key ? h[((chunk * heads + head) * key + i) * value + column] : 0.0f;
   }
   float before = 0.0f;
-  for (int start = 0; start < CHUNK; start += TOKENS) {
+  for (int start = 0; start < SPAN; start += TOKENS) {
     __syncthreads();
     for (int i = threadIdx.x; i < TOKENS * MAX_KEY; i += THREADS) {
       const int t = i / MAX_KEY, d = i % MAX_KEY;
@@ -60,7 +60,7 @@ recurrent_output(const float* q, const float* k, const float* v, const float* h,
 """
 
 CONSTANTS = {
-    "CHUNK": CHUNK,
+    "SPAN": SPAN,
     "COLUMNS": COLUMNS,
     "KEY_LANES": KEY_LANES,
     "MAX_KEY": MAX_KEY,
@@ -82,6 +82,6 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    grid = (value // COLUMNS, batch * length // CHUNK * heads, 1)
+    grid = (value // COLUMNS, batch * length // SPAN * heads, 1)
     compiled()(grid=grid, block=(THREADS, 1, 1), args=[q, k, v_new, h, g, o, heads, key, value])
     return o

@@ -1,34 +1,34 @@
 import torch
 
-CHUNK = 64
+SPAN = 64
 COLUMNS = 32
 DEPTH = 16
 ROWS_PER_THREAD = 4
 
 SOURCE = r"""
-#define THREADS (CHUNK / ROWS_PER_THREAD * 16)
-#define KEYS_PER_THREAD (CHUNK / 16)
+#define THREADS (SPAN / ROWS_PER_THREAD * 16)
+#define KEYS_PER_THREAD (SPAN / 16)
 #define COLUMNS_PER_THREAD (COLUMNS / 16)
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 tile_output(const float* q, const float* k, const float* v, const float* h, const float* g, float* o, int heads,
             int key, int value) {
-  __shared__ float weights[CHUNK][CHUNK + 1];
-  __shared__ float left[CHUNK][DEPTH + 1];
-  __shared__ float right[CHUNK][DEPTH + 1];
-  __shared__ float tile[CHUNK][COLUMNS];
-  __shared__ float gain[CHUNK];
+  __shared__ float weights[SPAN][SPAN + 1];
+  __shared__ float left[SPAN][DEPTH + 1];
+  __shared__ float right[SPAN][DEPTH + 1];
+  __shared__ float tile[SPAN][COLUMNS];
+  __shared__ float gain[SPAN];
   const long long chunk = blockIdx.x;
   const int head = blockIdx.y;
-  const long long first = chunk * CHUNK * heads + head;
+  const long long first = chunk * SPAN * heads + head;
   const int row0 = threadIdx.x / 16 * ROWS_PER_THREAD, across = threadIdx.x % 16;
   const float scale = 1.0f / sqrtf(static_cast<float>(key));
-  for (int i = threadIdx.x; i < CHUNK; i += THREADS) gain[i] = g[first + static_cast<long long>(i) * heads];
+  for (int i = threadIdx.x; i < SPAN; i += THREADS) gain[i] = g[first + static_cast<long long>(i) * heads];
 
   float dots[ROWS_PER_THREAD][KEYS_PER_THREAD] = {};
   for (int start = 0; start < key; start += DEPTH) {
     __syncthreads();
-    for (int i = threadIdx.x; i < CHUNK * DEPTH; i += THREADS) {
+    for (int i = threadIdx.x; i < SPAN * DEPTH; i += THREADS) {
       const long long at = (first + static_cast<long long>(i / DEPTH) * heads) * key + start + i % DEPTH;
       left[i / DEPTH][i % DEPTH] = q[at];
       right[i / DEPTH][i % DEPTH] = k[at];
@@ -55,7 +55,7 @@ tile_output(const float* q, const float* k, const float* v, const float* h, cons
     float total[ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
     for (int start = 0; start < key; start += DEPTH) {
       __syncthreads();
-      for (int i = threadIdx.x; i < CHUNK * DEPTH; i += THREADS)
+      for (int i = threadIdx.x; i < SPAN * DEPTH; i += THREADS)
         left[i / DEPTH][i % DEPTH] = q[(first + static_cast<long long>(i / DEPTH) * heads) * key + start + i % DEPTH];
       for (int i = threadIdx.x; i < DEPTH * COLUMNS; i += THREADS) {
         const int column = column0 + i % COLUMNS;
@@ -73,7 +73,7 @@ tile_output(const float* q, const float* k, const float* v, const float* h, cons
         }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < CHUNK * COLUMNS; i += THREADS) {
+    for (int i = threadIdx.x; i < SPAN * COLUMNS; i += THREADS) {
       const int column = column0 + i % COLUMNS;
       const long long at = (first + static_cast<long long>(i / COLUMNS) * heads) * value + column;
       tile[i / COLUMNS][i % COLUMNS] = column < value ? v[at] : 0.0f;
@@ -102,8 +102,8 @@ tile_output(const float* q, const float* k, const float* v, const float* h, cons
 }
 """
 
-CONSTANTS = {"CHUNK": CHUNK, "COLUMNS": COLUMNS, "DEPTH": DEPTH, "ROWS_PER_THREAD": ROWS_PER_THREAD}
-THREADS = CHUNK // ROWS_PER_THREAD * 16
+CONSTANTS = {"SPAN": SPAN, "COLUMNS": COLUMNS, "DEPTH": DEPTH, "ROWS_PER_THREAD": ROWS_PER_THREAD}
+THREADS = SPAN // ROWS_PER_THREAD * 16
 kernels = []
 
 
@@ -119,6 +119,6 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    grid = (batch * length // CHUNK, heads, 1)
+    grid = (batch * length // SPAN, heads, 1)
     compiled()(grid=grid, block=(THREADS, 1, 1), args=[q, k, v_new, h, g, o, heads, key, value])
     return o

@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 PRECISION = "tf32x3"
 NUM_WARPS = 8
 NUM_STAGES = 1
@@ -52,7 +52,7 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    chunk_output[(batch * length // CHUNK, heads)](
+    chunk_output[(batch * length // SPAN, heads)](
         q,
         k,
         v_new,
@@ -65,7 +65,7 @@ def custom_kernel(data):
         V=value,
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=triton.next_power_of_2(value),
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

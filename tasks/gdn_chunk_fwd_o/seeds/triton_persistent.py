@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 PROGRAMS = 264
 BLOCK_V = 32
 PRECISION = "tf32x3"
@@ -57,7 +57,7 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    count = batch * length // CHUNK * heads
+    count = batch * length // SPAN * heads
     persistent_output[(min(count, PROGRAMS),)](
         q,
         k,
@@ -72,7 +72,7 @@ def custom_kernel(data):
         V=value,
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=BLOCK_V,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_T = 16
 PRECISION = "tf32x3"
 NUM_WARPS = 4
@@ -58,7 +58,7 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    row_block_output[(CHUNK // BLOCK_T, heads, batch * length // CHUNK)](
+    row_block_output[(SPAN // BLOCK_T, heads, batch * length // SPAN)](
         q,
         k,
         v_new,
@@ -72,7 +72,7 @@ def custom_kernel(data):
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=triton.next_power_of_2(value),
         BLOCK_T=BLOCK_T,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_V = 64
 PRECISION = "ieee"
 WEIGHT_WARPS = 4
@@ -75,10 +75,10 @@ def custom_kernel(data):
     q, k, v_new, h, g = data
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
-    count = batch * length // CHUNK * heads
-    weights = torch.empty((count, CHUNK, CHUNK), device=q.device, dtype=q.dtype)
+    count = batch * length // SPAN * heads
+    weights = torch.empty((count, SPAN, SPAN), device=q.device, dtype=q.dtype)
     o = torch.empty_like(v_new)
-    shape = {"K": key, "BLOCK_K": triton.next_power_of_2(key), "C": CHUNK, "PRECISION": PRECISION}
+    shape = {"K": key, "BLOCK_K": triton.next_power_of_2(key), "C": SPAN, "PRECISION": PRECISION}
     scale = key**-0.5
     gated_weights[(count,)](q, k, g, weights, heads, scale, **shape, num_warps=WEIGHT_WARPS)
     weighted_values[(count, triton.cdiv(value, BLOCK_V))](

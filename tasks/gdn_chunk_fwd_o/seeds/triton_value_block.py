@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_K = 16
 BLOCK_V = 32
 PRECISION = "tf32x3"
@@ -57,7 +57,7 @@ def custom_kernel(data):
     batch, length, heads, key = q.shape
     value = v_new.shape[-1]
     o = torch.empty_like(v_new)
-    value_block_output[(triton.cdiv(value, BLOCK_V), batch * length // CHUNK * heads)](
+    value_block_output[(triton.cdiv(value, BLOCK_V), batch * length // SPAN * heads)](
         q,
         k,
         v_new,
@@ -70,7 +70,7 @@ def custom_kernel(data):
         V=value,
         BLOCK_K=BLOCK_K,
         BLOCK_V=BLOCK_V,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

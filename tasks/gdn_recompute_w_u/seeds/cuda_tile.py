@@ -1,18 +1,18 @@
 import torch
 
-CHUNK = 64
+SPAN = 64
 COLUMNS = 32
 ROWS_PER_THREAD = 4
 COLUMNS_PER_THREAD = 2
 
 SOURCE = r"""
 #define ACROSS (COLUMNS / COLUMNS_PER_THREAD)
-#define THREADS (CHUNK / ROWS_PER_THREAD * ACROSS)
+#define THREADS (SPAN / ROWS_PER_THREAD * ACROSS)
 
 __device__ __forceinline__ void product(const float* x, const float* scale, float (*tile)[COLUMNS],
-                                        const float (*a)[CHUNK + 1], float* out, long long first, int heads, int width,
+                                        const float (*a)[SPAN + 1], float* out, long long first, int heads, int width,
                                         int start) {
-  for (int i = threadIdx.x; i < CHUNK * COLUMNS; i += THREADS) {
+  for (int i = threadIdx.x; i < SPAN * COLUMNS; i += THREADS) {
     const int row = i / COLUMNS, column = start + i % COLUMNS;
     const long long token = first + static_cast<long long>(row) * heads;
     tile[row][i % COLUMNS] = column < width ? x[token * width + column] * scale[row] : 0.0f;
@@ -22,7 +22,7 @@ __device__ __forceinline__ void product(const float* x, const float* scale, floa
   const int column0 = threadIdx.x % ACROSS;
   float total[ROWS_PER_THREAD][COLUMNS_PER_THREAD] = {};
 #pragma unroll 8
-  for (int j = 0; j < CHUNK; ++j) {
+  for (int j = 0; j < SPAN; ++j) {
 #pragma unroll
     for (int c = 0; c < COLUMNS_PER_THREAD; ++c) {
       const float value = tile[j][column0 + c * ACROSS];
@@ -44,16 +44,16 @@ __device__ __forceinline__ void product(const float* x, const float* scale, floa
 extern "C" __global__ void __launch_bounds__(THREADS)
 tile_w_u(const float* k, const float* v, const float* beta, const float* a, const float* g, float* w, float* u,
          int heads, int key, int value) {
-  __shared__ float matrix[CHUNK][CHUNK + 1];
-  __shared__ float tile[CHUNK][COLUMNS];
-  __shared__ float step[CHUNK];
-  __shared__ float gain[CHUNK];
-  const long long first = static_cast<long long>(blockIdx.x) * CHUNK * heads + blockIdx.y;
-  for (int i = threadIdx.x; i < CHUNK * CHUNK; i += THREADS) {
-    const long long token = first + static_cast<long long>(i / CHUNK) * heads;
-    matrix[i / CHUNK][i % CHUNK] = a[token * CHUNK + i % CHUNK];
+  __shared__ float matrix[SPAN][SPAN + 1];
+  __shared__ float tile[SPAN][COLUMNS];
+  __shared__ float step[SPAN];
+  __shared__ float gain[SPAN];
+  const long long first = static_cast<long long>(blockIdx.x) * SPAN * heads + blockIdx.y;
+  for (int i = threadIdx.x; i < SPAN * SPAN; i += THREADS) {
+    const long long token = first + static_cast<long long>(i / SPAN) * heads;
+    matrix[i / SPAN][i % SPAN] = a[token * SPAN + i % SPAN];
   }
-  for (int i = threadIdx.x; i < CHUNK; i += THREADS) {
+  for (int i = threadIdx.x; i < SPAN; i += THREADS) {
     const long long token = first + static_cast<long long>(i) * heads;
     step[i] = beta[token];
     gain[i] = beta[token] * expf(g[token]);
@@ -65,12 +65,12 @@ tile_w_u(const float* k, const float* v, const float* beta, const float* a, cons
 """
 
 CONSTANTS = {
-    "CHUNK": CHUNK,
+    "SPAN": SPAN,
     "COLUMNS": COLUMNS,
     "ROWS_PER_THREAD": ROWS_PER_THREAD,
     "COLUMNS_PER_THREAD": COLUMNS_PER_THREAD,
 }
-THREADS = CHUNK // ROWS_PER_THREAD * (COLUMNS // COLUMNS_PER_THREAD)
+THREADS = SPAN // ROWS_PER_THREAD * (COLUMNS // COLUMNS_PER_THREAD)
 kernels = []
 
 
@@ -87,6 +87,6 @@ def custom_kernel(data):
     value = v.shape[-1]
     w = torch.empty_like(k)
     u = torch.empty_like(v)
-    grid = (batch * length // CHUNK, heads, 1)
+    grid = (batch * length // SPAN, heads, 1)
     compiled()(grid=grid, block=(THREADS, 1, 1), args=[k, v, beta, a, g, w, u, heads, key, value])
     return w, u

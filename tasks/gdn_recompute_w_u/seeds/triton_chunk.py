@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 PRECISION = "tf32x3"
 NUM_WARPS = 4
 
@@ -49,7 +49,7 @@ def custom_kernel(data):
     value = v.shape[-1]
     w = torch.empty_like(k)
     u = torch.empty_like(v)
-    chunk_w_u[(batch * length // CHUNK, heads)](
+    chunk_w_u[(batch * length // SPAN, heads)](
         k,
         v,
         beta,
@@ -62,7 +62,7 @@ def custom_kernel(data):
         V=value,
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=triton.next_power_of_2(value),
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
     )

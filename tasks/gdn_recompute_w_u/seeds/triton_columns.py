@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_N = 16
 PRECISION = "ieee"
 NUM_WARPS = 4
@@ -69,7 +69,7 @@ def custom_kernel(data):
     value = v.shape[-1]
     w = torch.empty_like(k)
     u = torch.empty_like(v)
-    grid = ((key + value) // BLOCK_N, heads, batch * length // CHUNK)
+    grid = ((key + value) // BLOCK_N, heads, batch * length // SPAN)
     columns_w_u[grid](
         k,
         v,
@@ -82,7 +82,7 @@ def custom_kernel(data):
         K=key,
         V=value,
         BLOCK_N=BLOCK_N,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
     )

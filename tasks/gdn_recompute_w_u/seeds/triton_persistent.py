@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 PROGRAMS = 264
 BLOCK_N = 32
 PRECISION = "tf32x3"
@@ -54,7 +54,7 @@ def custom_kernel(data):
     value = v.shape[-1]
     w = torch.empty_like(k)
     u = torch.empty_like(v)
-    count = batch * length // CHUNK * heads
+    count = batch * length // SPAN * heads
     persistent_w_u[(min(count, PROGRAMS),)](
         k,
         v,
@@ -68,7 +68,7 @@ def custom_kernel(data):
         K=key,
         V=value,
         BLOCK_N=BLOCK_N,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

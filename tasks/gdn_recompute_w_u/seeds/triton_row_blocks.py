@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 BLOCK_M = 16
 PRECISION = "ieee"
 NUM_WARPS = 4
@@ -57,7 +57,7 @@ def custom_kernel(data):
     value = v.shape[-1]
     w = torch.empty_like(k)
     u = torch.empty_like(v)
-    row_block_w_u[(CHUNK // BLOCK_M, heads, batch * length // CHUNK)](
+    row_block_w_u[(SPAN // BLOCK_M, heads, batch * length // SPAN)](
         k,
         v,
         beta,
@@ -71,7 +71,7 @@ def custom_kernel(data):
         BLOCK_K=triton.next_power_of_2(key),
         BLOCK_V=triton.next_power_of_2(value),
         BLOCK_M=BLOCK_M,
-        C=CHUNK,
+        C=SPAN,
         PRECISION=PRECISION,
         num_warps=NUM_WARPS,
         num_stages=NUM_STAGES,

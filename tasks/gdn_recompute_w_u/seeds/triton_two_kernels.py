@@ -2,7 +2,7 @@ import torch
 import triton
 import triton.language as tl
 
-CHUNK = 64
+SPAN = 64
 SCALE_BLOCK = 1024
 SCALE_WARPS = 4
 PRODUCT_WARPS = 8
@@ -54,7 +54,7 @@ def custom_kernel(data):
     row_scales[(triton.cdiv(count, SCALE_BLOCK),)](beta, g, scale, count, BLOCK=SCALE_BLOCK, num_warps=SCALE_WARPS)
     for x, factor, out in ((v, beta, u), (k, scale, w)):
         width = x.shape[-1]
-        scaled_product[(batch * length // CHUNK * heads,)](
+        scaled_product[(batch * length // SPAN * heads,)](
             a,
             factor,
             x,
@@ -62,7 +62,7 @@ def custom_kernel(data):
             heads,
             WIDTH=width,
             BLOCK=triton.next_power_of_2(width),
-            C=CHUNK,
+            C=SPAN,
             PRECISION=PRECISION,
             num_warps=PRODUCT_WARPS,
         )

@@ -11,9 +11,9 @@ NUM_STAGES = 2
 
 
 @triton.jit
-def filter_tile(w_ptr, tap, c, k, C, K):
-    mask = (c < C)[:, None] & (k < K)[None, :]
-    return tl.load(w_ptr + (tap * C + c[:, None]) * K + k[None, :], mask=mask, other=0.0)
+def filter_tile(w_ptr, row, col, c, k, C, K):
+    mask = (c < C)[:, None] & (k < K)[None, :] & (row >= 0) & (row < 3)
+    return tl.load(w_ptr + ((row * 3 + col) * C + c[:, None]) * K + k[None, :], mask=mask, other=0.0)
 
 
 @triton.jit
@@ -43,25 +43,21 @@ def conv_pool(
     upper_right = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
     lower_left = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
     lower_right = tl.zeros((BLOCK_P, BLOCK_N), tl.float32)
-    for start in range(0, C, BLOCK_C):
-        c = start + lane
-        for r in tl.static_range(4):
-            for s in tl.static_range(4):
-                y = top + r
-                z = left + s
-                inside = (window < windows) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
-                source = x_ptr + ((image * H + y) * W + z)[:, None] * C + c[None, :]
-                a = tl.load(source, mask=inside[:, None] & (c < C)[None, :], other=0.0)
-                if r < 3:
-                    if s < 3:
-                        upper_left = tl.dot(a, filter_tile(w_ptr, r * 3 + s, c, k, C, K), upper_left)
-                    if s > 0:
-                        upper_right = tl.dot(a, filter_tile(w_ptr, r * 3 + s - 1, c, k, C, K), upper_right)
-                if r > 0:
-                    if s < 3:
-                        lower_left = tl.dot(a, filter_tile(w_ptr, r * 3 - 3 + s, c, k, C, K), lower_left)
-                    if s > 0:
-                        lower_right = tl.dot(a, filter_tile(w_ptr, r * 3 - 4 + s, c, k, C, K), lower_right)
+    for step in range(4 * tl.cdiv(C, BLOCK_C)):
+        c = step // 4 * BLOCK_C + lane
+        r = step % 4
+        y = top + r
+        for s in tl.static_range(4):
+            z = left + s
+            inside = (window < windows) & (y >= 0) & (y < H) & (z >= 0) & (z < W)
+            source = x_ptr + ((image * H + y) * W + z)[:, None] * C + c[None, :]
+            a = tl.load(source, mask=inside[:, None] & (c < C)[None, :], other=0.0)
+            if s < 3:
+                upper_left = tl.dot(a, filter_tile(w_ptr, r, s, c, k, C, K), upper_left)
+                lower_left = tl.dot(a, filter_tile(w_ptr, r - 1, s, c, k, C, K), lower_left)
+            if s > 0:
+                upper_right = tl.dot(a, filter_tile(w_ptr, r, s - 1, c, k, C, K), upper_right)
+                lower_right = tl.dot(a, filter_tile(w_ptr, r - 1, s - 1, c, k, C, K), lower_right)
     best = tl.maximum(tl.maximum(upper_left, upper_right), tl.maximum(lower_left, lower_right))
     best += tl.load(bias_ptr + k, mask=k < K, other=0.0).to(tl.float32)[None, :]
     area = OH * OW
