@@ -3,59 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import tasks
-from harness.destination import check_destination
-from harness.measure import BACKENDS, open_backend
-from harness.search.campaign import Outcome, load_campaign, run_campaign
-from harness.search.run import SearchConfig
+from harness.search.arms import ARMS
+from harness.search.backends import SEARCH_BACKENDS
+from harness.search.config import SELECTIONS
+from harness.search.launch import Options, describe, run_file, run_single
+from harness.search.second import remeasure
 
 
-def named_search(task: str, split: str, budget: int, seed: int) -> SearchConfig:
-    """Return the search of one task from all seeds of a split, named TASK-SPLIT-SEED."""
-    return SearchConfig(f"{task}-{split}-{seed}", task, split, tasks.seed_names(task, split), budget, seed)
-
-
-def run_configs(
-    configs: Sequence[SearchConfig],
-    backend: str,
-    workers: int,
-    out: Path,
-    minutes: float | None,
-    report: bool = True,
-) -> list[Outcome]:
-    """Open the backend, run the searches under OUT, and say on standard error how it goes.
-
-    Raises ValueError, before anything starts, for options with which no search could run or be kept.
-    """
-    if workers < 1:
-        raise ValueError(f"workers is {workers}, expected at least 1")
-    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-        raise ValueError(f"minutes is {minutes}, expected a finite number above 0")
-    check_destination(out, folder=True)
-
-    def to_stderr(line: str) -> None:
-        if report:
-            print(line, file=sys.stderr, flush=True)
-
-    with open_backend(backend, workers=workers) as opened:
-        return run_campaign(configs, opened, out, minutes=minutes, report=to_stderr)
-
-
-def describe(outcome: Outcome) -> str:
-    """Return one line about how a search ended."""
-    if outcome.error is not None:
-        return f"{outcome.search_id}: error: {outcome.error}"
-    return f"{outcome.search_id}: {outcome.reason}, {outcome.measured} measured"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Return 0 if every search ended or can be continued, 1 if one failed, 2 for bad input."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m harness.search", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     campaign = commands.add_parser("campaign", help="run the searches of a TOML file")
@@ -65,25 +25,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     single.add_argument("--split", default="train")
     single.add_argument("--budget", type=int, default=64)
     single.add_argument("--seed", type=int, default=0)
-    for command in (campaign, single):
-        command.add_argument("--out", type=Path, required=True, help="folder; a search that is there is continued")
-        command.add_argument("--backend", choices=BACKENDS, default="cuda")
+    single.add_argument("--arm", default="gpu-only", help=", ".join(ARMS))
+    single.add_argument("--surrogate")
+    single.add_argument("--selection", default="puct", help=", ".join(SELECTIONS))
+    again = commands.add_parser("second", help="measure the kernels of searches again, in a session of role second")
+    again.add_argument("raw", type=Path, metavar="RAW", help="folder with SEARCH_ID/events.jsonl[.gz]")
+    again.add_argument("--splits", default="test,test_unseen_task", help="comma-separated")
+    for command in (campaign, single, again):
+        command.add_argument("--out", type=Path, required=True, help="folder; what is there is continued")
+        command.add_argument("--backend", default="cuda", help=", ".join(SEARCH_BACKENDS))
         command.add_argument("--workers", type=int, default=8)
-        command.add_argument("--minutes", type=float, help="start nothing new after this time")
+        command.add_argument("--isolation", default="strict", help="strict, shared")
+        command.add_argument("--gpus", help="numbers as nvidia-smi gives them, or all")
+        command.add_argument("--ray", default="auto", help="address of the cluster of backend ray")
+        command.add_argument("--time-limit", type=float, help="seconds after which nothing new starts")
         command.add_argument("--quiet", action="store_true")
-    options = parser.parse_args(arguments)
+    for command in (campaign, single):
+        command.add_argument("--dataset", help="what replay reads and surrogates are fitted on")
+        command.add_argument("--mutator", default="source")
+        command.add_argument("--at-once", type=int, help="searches at the same time")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0 if every search ended or can be continued, 1 if one failed, 2 for bad input, 130 if interrupted."""
+    given = vars(_parser().parse_args(arguments))
+    command = given.pop("command")
+    names = Options.__dataclass_fields__
+    options = Options(**{k: v for k, v in given.items() if k in names})
+    rest = {k: v for k, v in given.items() if k not in names}
     try:
-        if options.command == "campaign":
-            configs = load_campaign(options.file)
-        else:
-            configs = [named_search(options.task, options.split, options.budget, options.seed)]
-        outcomes = run_configs(
-            configs, options.backend, options.workers, options.out, options.minutes, not options.quiet
-        )
+        if command == "second":
+            done = remeasure(rest["raw"], rest["splits"].split(","), options)
+            print(done.line())
+            return 0
+        outcomes = run_file(options, rest["file"]) if command == "campaign" else run_single(options, **rest)
+    except KeyboardInterrupt:
+        print("harness.search: interrupted; the same command continues", file=sys.stderr)
+        return 130
     except (ValueError, KeyError, OSError) as error:
         if os.environ.get("KERNELCAST_DEBUG") == "1":
             raise
-        print(f"harness.search: {error}", file=sys.stderr)
+        print(f"harness.search: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
         return 2
     for outcome in outcomes:
         print(describe(outcome))

@@ -18,6 +18,10 @@ class LogError(ValueError):
     """A log cannot be read or continued; the message names the file and the line or field."""
 
 
+class LogUnwritable(OSError):
+    """An event did not get onto the disk; the log before it is whole, and the message says so."""
+
+
 def _event(line: bytes, where: str) -> dict[str, Any]:
     try:
         event = json.loads(line.decode("utf-8"))
@@ -56,13 +60,18 @@ def read_events(path: Path | str) -> list[dict[str, Any]]:
 class EventLog:
     """An append-only log held by one process; opening repairs a line that a crash has cut off.
 
+    A log that is not `durable` does not wait for the disk: enough where nothing in it was paid for.
     Raises LogError if the file is damaged elsewhere or another process holds it.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    def __init__(self, path: Path | str, durable: bool = True) -> None:
+        self.path, self._durable = Path(path), durable
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise LogUnwritable(f"{self.path}: cannot be opened: {reason}; choose another folder") from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.events = self._repair()
@@ -86,20 +95,33 @@ class EventLog:
         return events
 
     def append(self, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """Write one event, wait until it is on the disk, and return it as a reader will see it."""
+        """Write one event, to the disk itself if the log is durable, and return it as a reader will see it."""
         if self._writing:  # an interrupt came in the middle of the last write: the file knows whether it got through
             self._next = len(self._repair())
         row = {"index": self._next, "kind": kind, **payload}
         line = json.dumps(row, allow_nan=False, ensure_ascii=False).encode("utf-8") + b"\n"
         self._writing = True
-        written = 0
-        while written < len(line):
-            written += os.write(self._file, line[written:])
-        os.fsync(self._file)
+        try:
+            written = 0
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            if self._durable:
+                os.fsync(self._file)
+        except OSError as error:
+            raise self._unwritten(error) from None
         self._next += 1
         self._writing = False
         event: dict[str, Any] = json.loads(line)
         return event
+
+    def _unwritten(self, error: OSError) -> LogUnwritable:
+        """Take back what got through of a line, so that the log stays whole, and return the error to raise."""
+        self._next = len(self._repair())
+        self._writing = False
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return LogUnwritable(
+            f"{self.path}: cannot be written: {reason}; its {self._next} events are whole: make room and run this again"
+        )
 
     def close(self) -> None:
         """Release the file."""

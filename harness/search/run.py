@@ -1,74 +1,35 @@
-"""One search: measure the seeds, then expand, measure and back up, until the budget of measurements is spent."""
+"""One search: measure the seeds, then choose parents, propose, forecast, measure and score, until the budget is spent.
+
+A step goes through phases. What a phase decides is logged before the next one begins, and each phase does only what the
+log does not have yet, so that a search continues from any prefix of its log.
+"""
 
 from __future__ import annotations
 
 import platform
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import benchmark
-import tasks
 from benchmark.code_view import language_of
 from benchmark.identity import kernel_id
 from harness.measure import Backend, Measurement
+from harness.search.backends import session_rows
+from harness.search.config import Problem, SearchConfig, registered_problem
 from harness.search.events import FILE_NAME, SCHEMA_VERSION, EventLog, LogError, require_same_config
-from harness.search.mutate import Proposal, SourceMutator
-from harness.search.state import Node, SearchState, TreeIndex, apply, fold
-from tasks.spec import Task
+from harness.search.forecasting import Forecaster
+from harness.search.measuring import Job, Measuring
+from harness.search.mutate import Mutator, SourceMutator
+from harness.search.node import Node
+from harness.search.phases import Phases
+from harness.search.state import SearchState, apply, fold
+from harness.search.tree import TreeIndex
 
-PARTNERS = 6
-POLL_SECONDS = 0.25
-
-
-class Mutator(Protocol):
-    """Where children come from; the name tells versions apart that propose differently."""
-
-    name: str
-
-    def propose(
-        self,
-        parent_code: str,
-        rng: random.Random,
-        n: int,
-        partners: Sequence[str] = (),
-        known: Callable[[str], bool] = ...,
-    ) -> list[Proposal]:
-        """Return up to n distinct children that are not known yet."""
-        ...
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """What decides the course of a search; the log keeps it and refuses to go on under another one.
-
-    `budget` is the number of candidate measurements, those of the seeds included and those of parents measured again
-    beside their children left out.
-    """
-
-    search_id: str
-    task: str
-    split: str
-    seeds: tuple[str, ...]
-    budget: int
-    seed: int = 0
-    parents_per_step: int = 2
-    children_per_parent: int = 8
-    c_puct: float = 1.0
-    arm: str = "gpu-only"
-
-    def __post_init__(self) -> None:
-        if not self.seeds:
-            raise ValueError(
-                f"{self.search_id}: split '{self.split}' of task '{self.task}' has no seeds; choose another"
-            )
-        for name in ("budget", "parents_per_step", "children_per_parent"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{self.search_id}: {name} is {getattr(self, name)}, expected at least 1")
+MOST_BARREN_STEPS = 400  # in a row: a mutator that always answers, but never with a child, must not run for ever
+Watch = Callable[[SearchState], None]
 
 
 def _never() -> bool:
@@ -79,18 +40,23 @@ def run_search(
     config: SearchConfig,
     backend: Backend,
     out_dir: Path | str,
-    progress: Callable[[SearchState], None] | None = None,
+    progress: Watch | None = None,
     *,
     mutator: Mutator | None = None,
+    problem: Problem | None = None,
+    forecaster: Forecaster | None = None,
     stop: Callable[[], bool] = _never,
 ) -> SearchState:
     """Run or continue a search in its folder and return its last state.
 
     `stop` is asked between measurements: once it is true nothing new starts, what runs is awaited and logged, and the
-    log can be continued later. Raises LogError if the folder holds a log of another configuration.
+    log can be continued later. Raises LogError if the folder holds a log of another configuration, LogUnwritable if an
+    event does not get onto the disk.
     """
-    with EventLog(Path(out_dir) / FILE_NAME) as log:
-        search = _Search(config, backend, log, progress, mutator or SourceMutator(), stop)
+    problem = problem or registered_problem(config.task)
+    durable = backend.session.get("timing_method") != "replay"
+    with EventLog(Path(out_dir) / FILE_NAME, durable) as log:
+        search = _Search(config, problem, backend, log, progress, mutator or SourceMutator(), forecaster, stop)
         try:
             return search.run()
         except KeyboardInterrupt:
@@ -98,48 +64,47 @@ def run_search(
             raise
 
 
-def describe_task(task: Task) -> dict[str, Any]:
-    """Return what the log keeps of a task: statement, reference and cases."""
-    cases = [(case, False) for case in task.check_cases] + [(case, True) for case in task.timing_cases]
-    return {
-        "name": task.name,
-        "source": task.source,
-        "family": task.family,
-        "statement": task.statement,
-        "reference_code": tasks.reference_code(task.name),
-        "cases": [
-            {"case_id": c.case_id, "params": dict(c.params), "bytes": c.bytes, "flops": c.flops, "timing": timing}
-            for c, timing in cases
-        ],
-    }
-
-
 class _Search:
     def __init__(
         self,
         config: SearchConfig,
+        problem: Problem,
         backend: Backend,
         log: EventLog,
-        progress: Callable[[SearchState], None] | None,
+        progress: Watch | None,
         mutator: Mutator,
+        forecaster: Forecaster | None,
         stop: Callable[[], bool],
     ) -> None:
-        self.config, self.backend, self.log, self.mutator = config, backend, log, mutator
+        self.config, self.problem, self.backend, self.log = config, problem, backend, log
+        self.mutator, self.forecaster = mutator, forecaster
         self.progress, self.stop = progress, stop
         self.state = fold(log.events)
         self.tree = TreeIndex()
-        self.pending: dict[Future[Measurement], tuple[Node, str]] = {}
+        self.measuring = Measuring(backend, config.task, stop, self._log_measured)
+        self.phases = Phases(config, self.state, mutator, forecaster, backend, self.emit)
 
     def emit(self, kind: str, **payload: Any) -> None:
+        """Log one event and bring the state forward by it."""
         apply(self.state, self.log.append(kind, payload))
         if self.progress:
             self.progress(self.state)
+
+    def _log_measured(self, node: Node, role: str, measurement: Measurement) -> None:
+        self.emit(
+            "measured",
+            node_id=node.node_id,
+            kernel_id=node.kernel_id,
+            role=role,
+            measurement=measurement.to_json(),
+        )
 
     def run(self) -> SearchState:
         self._begin()
         if self.state.finished:
             return self.state
-        self.emit("session_started", session=self.backend.session)
+        for session in session_rows(self.backend):
+            self.emit("session_started", session=session)
         self._measure_seeds()
         while not self.stop():
             if self.state.step == self.state.steps_completed:
@@ -153,14 +118,12 @@ class _Search:
         return self.state
 
     def close_interrupted(self) -> None:
-        for future in self.pending:
-            future.cancel()
+        self.measuring.cancel()
         self.log.append("search_completed", {"reason": "interrupted"})
 
     def _begin(self) -> None:
         session = self.backend.session
-        config = {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self.config).items() if k != "search_id"}
-        config |= {"mutator": self.mutator.name, "isolation": session["isolation"]}
+        config = self.config.logged() | {"mutator": self.mutator.name, "isolation": session["isolation"]}
         if self.state.started:
             if self.state.search_id != self.config.search_id:
                 found, wanted = self.state.search_id, self.config.search_id
@@ -168,150 +131,87 @@ class _Search:
                     f"{self.log.path}: the log of search '{found}', not of '{wanted}'; choose another folder"
                 )
             require_same_config(self.log.path, self.state.config, config)
-            return
-        self.emit(
-            "search_started",
-            search_id=self.config.search_id,
-            schema=SCHEMA_VERSION,
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            config=config,
-            versions={
-                "harness": benchmark.__version__,
-                "python": platform.python_version(),
-                "torch": session.get("torch"),
-                "triton": session.get("triton"),
-            },
-            task=describe_task(tasks.get(self.config.task)),
-        )
-
-    def _next_id(self) -> str:
-        return f"{self.config.search_id}/{len(self.state.nodes)}"
+        else:
+            self.emit(
+                "search_started",
+                search_id=self.config.search_id,
+                schema=SCHEMA_VERSION,
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                config=config,
+                versions={
+                    "harness": benchmark.__version__,
+                    "python": platform.python_version(),
+                    "torch": session.get("torch"),
+                    "triton": session.get("triton"),
+                },
+                hardware={name: session.get(name) for name in ("gpu", "driver", "cuda")},
+                task=dict(self.problem.description),
+            )
+        if self.forecaster is not None and self.state.calibration is None:
+            self.emit("calibrated", calibration=self.forecaster.calibration.to_json())
 
     def _measure_seeds(self) -> None:
         added = {node.seed_id for node in self.state.of_step(0)}
         if self.state.step == 0:
             for name in self.config.seeds[: self.config.budget]:
                 if name not in added:
-                    code = tasks.seed_code(self.config.task, name)
+                    code = self.problem.seed_code(name)
                     self.emit(
                         "seed_added",
-                        node_id=self._next_id(),
+                        node_id=f"{self.config.search_id}/{len(self.state.nodes)}",
                         kernel_id=kernel_id(self.config.task, code),
                         seed_id=name,
                         language=language_of(code),
                         code=code,
                         step=0,
                     )
-        self._measure([(node, "candidate") for node in self.state.of_step(0) if node.status is None])
+        self.measuring.run([(node, "candidate") for node in self.state.of_step(0) if node.status is None])
 
     def _begin_step(self) -> str | None:
-        if len(self.state.nodes) >= self.config.budget:
+        """Log the parents of the next step; the reason if there is none."""
+        if self.state.measured >= self.config.budget:
             return "budget"
+        if self.state.barren_steps >= MOST_BARREN_STEPS:
+            return "exhausted"
         self.tree.advance(self.state)
-        parents = self.tree.select(self.state, self.config.parents_per_step, self.config.c_puct)
+        step, count = self.state.step + 1, self.config.parents_per_step
+        if self.config.selection == "uniform":
+            parents = self.tree.draw(self.state, count, random.Random(f"{self.config.seed}/{step}/parents"))
+        else:
+            parents = self.tree.select(self.state, count, self.config.c_puct)
         if not parents:
             return "exhausted"
-        self.emit("step_started", step=self.state.step + 1, parents=parents)
+        parents, verify = self.phases.affordable(parents)
+        partners = self.tree.partners(self.state)
+        self.emit("step_started", step=step, parents=parents, verify=verify, partners=partners)
         return None
 
     def _finish_step(self) -> bool:
-        """Propose and measure what the current step still lacks; False if it was stopped on the way."""
+        """Do what the current step still lacks; False if it was stopped on the way."""
         if self.state.step == self.state.steps_completed:
             return False
-        self._propose()
-        jobs: list[tuple[Node, str]] = []
-        step = self.state.step
-        for parent_id in self.state.steps[-1]:
-            children = [n for n in self.state.of_step(step) if n.parent_node_id == parent_id]
-            open_jobs = [(n, "candidate") for n in children if n.status is None]
-            if children and (step, parent_id) not in self.state.anchors:
-                # In the middle of its children, so that a drift of the machine does not favour either side.
-                open_jobs.insert(len(open_jobs) // 2, (self.state.nodes[parent_id], "anchor"))
-            jobs += open_jobs
-        return self._measure(jobs)
+        verify = [self.state.nodes[node_id] for node_id in self.state.steps[-1].verify]
+        if not self.measuring.run([(node, "candidate") for node in verify if node.status is None]):
+            return False
+        self.phases.rescore()
+        self.phases.propose()
+        self.phases.forecast()
+        self.phases.choose()
+        return self.measuring.run(self._jobs())
 
-    def _propose(self) -> None:
-        """Log the children of the current step.
+    def _jobs(self) -> list[Job]:
+        """Return the measurements that the step lacks, each parent again in the middle of its children.
 
-        They depend only on what was there when the step began, so a resumed step proposes the same ones again and
-        skips those that are in the log already.
+        So a drift of the machine favours neither side. A parent with a speculative score has no time to repeat.
         """
-        step = self.state.step
-        before, logged = self.state.before(step), {n.kernel_id for n in self.state.of_step(step)}
-        known = {node.kernel_id for node in before}
-        left = self.config.budget - len(before)
-        for parent_id in self.state.steps[-1]:
+        step, chosen = self.state.step, set(self.state.chosen[self.state.step])
+        jobs: list[Job] = []
+        for parent_id in self.state.steps[-1].parents:
             parent = self.state.nodes[parent_id]
-            room = min(self.config.children_per_parent, left)
-            if not room:
-                break
-            rng = random.Random(f"{self.config.seed}/{step}/{parent_id}")
-            found = self.mutator.propose(
-                parent.code,
-                rng,
-                room,
-                _partners(before, parent),
-                lambda code: kernel_id(self.config.task, code) in known,
-            )
-            if not found and parent_id not in self.state.exhausted:
-                self.emit("proposal_failed", step=step, parent_node_id=parent_id, reason="no new proposal")
-            left -= len(found)
-            for proposal in found:
-                child_id = kernel_id(self.config.task, proposal.code)
-                known.add(child_id)
-                if child_id in logged:
-                    continue
-                self.emit(
-                    "proposed",
-                    step=step,
-                    node_id=self._next_id(),
-                    parent_node_id=parent_id,
-                    kernel_id=child_id,
-                    language=language_of(proposal.code),
-                    origin="mutation",
-                    operator=proposal.operator,
-                    operator_class=proposal.operator_class,
-                    code=proposal.code,
-                )
-
-    def _measure(self, jobs: Sequence[tuple[Node, str]]) -> bool:
-        """Measure and log; False if the search was stopped before all were done.
-
-        An error of the backend itself is raised once everything else that was under way has been logged.
-        """
-        failure: BaseException | None = None
-        for node, role in jobs:
-            if self.stop():
-                break
-            self.pending[self.backend.submit(self.config.task, node.code, node.language)] = (node, role)
-        cancelled = len(self.pending) < len(jobs)
-        while self.pending:
-            done, _ = wait(self.pending, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
-            for future in done:
-                node, role = self.pending.pop(future)
-                if error := future.exception():
-                    failure = failure or error
-                    continue
-                measurement = future.result().to_json()
-                self.emit(
-                    "measured", node_id=node.node_id, kernel_id=node.kernel_id, role=role, measurement=measurement
-                )
-            if failure or self.stop():
-                for future in [f for f in self.pending if f.cancel()]:
-                    del self.pending[future]
-                    cancelled = True
-        if failure:
-            raise failure
-        return not cancelled
-
-
-def _partners(nodes: Sequence[Node], parent: Node) -> list[str]:
-    """Return codes to recombine with: the fastest other kernels, at most two that descend from one seed."""
-    ranked = sorted((n for n in nodes if n.value is not None and n is not parent), key=lambda n: -(n.value or 0.0))
-    taken: dict[str, int] = {}
-    codes = []
-    for node in ranked:
-        if taken.get(node.seed_id, 0) < 2 and node.code != parent.code:
-            taken[node.seed_id] = taken.get(node.seed_id, 0) + 1
-            codes.append(node.code)
-    return codes[:PARTNERS]
+            children = [n for n in self.state.children(parent_id, step) if n.node_id in chosen]
+            open_jobs: list[Job] = [(n, "candidate") for n in children if n.status is None]
+            again = self.config.measure_parents_again and parent.value is not None
+            if again and children and (step, parent_id) not in self.state.anchors:
+                open_jobs.insert(len(open_jobs) // 2, (parent, "anchor"))
+            jobs += open_jobs
+        return jobs

@@ -4,46 +4,68 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from statistics import median
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from benchmark.query import Forecast
 from harness.measure.result import Measurement
-from harness.search.archive import Archive
 from harness.search.events import Event
+from harness.search.node import Node, Score, case_medians, log2_speedup
+
+_FORECAST_FIELDS = tuple(f.name for f in fields(Forecast))
 
 
 @dataclass(frozen=True)
-class Node:
-    """One place in the search tree; `value` is the log2 speedup over the reference, None if failed or unmeasured."""
+class Step:
+    """How a step began: its parents, what is measured before they are expanded, and whom they are recombined with."""
 
-    node_id: str
-    kernel_id: str
-    code: str
-    language: str
-    step: int
-    seed_id: str
-    parent_node_id: str | None = None
-    operator: str | None = None
-    operator_class: str | None = None
-    status: str | None = None
-    value: float | None = None
+    parents: tuple[str, ...]
+    verify: tuple[str, ...] = ()
+    partners: tuple[str, ...] = ()
+
+
+@dataclass
+class Costs:
+    """What a search has spent beside its budget, second sessions left out."""
+
+    proposals: int = 0
+    rejected: int = 0
+    proposal_seconds: float = 0.0
+    proposal_tokens: int = 0
+    forecasts: int = 0
+    forecast_seconds: float = 0.0
+    forecast_tokens: int = 0
+    measuring_seconds: float = 0.0
+    repeats: int = 0
+
+    def to_json(self) -> dict[str, float | int]:
+        """Return the fields with seconds rounded to microseconds."""
+        return {k: round(v, 6) if isinstance(v, float) else v for k, v in vars(self).items()}
 
 
 @dataclass
 class SearchState:
-    """What the log says so far. Sessions are left out of comparisons: a resumed search has more of them."""
+    """What the log says so far. Sessions and costs are left out of comparisons: a resumed search has more of them."""
 
     search_id: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     task: Mapping[str, Any] = field(default_factory=dict)
+    calibration: Mapping[str, Any] | None = None
     nodes: dict[str, Node] = field(default_factory=dict)
-    steps: list[tuple[str, ...]] = field(default_factory=list)  # the parents of step 1, 2, ...
+    step_nodes: list[list[str]] = field(default_factory=lambda: [[]])  # ids added by step 0 (the seeds), 1, 2, ...
+    first_step: dict[str, int] = field(default_factory=dict)  # kernel_id -> the step that added it first
+    steps: list[Step] = field(default_factory=list)  # step 1, 2, ...
+    chosen: dict[int, tuple[str, ...]] = field(default_factory=dict)  # step -> the children to measure
     steps_completed: int = 0
     anchors: dict[tuple[int, str], str] = field(default_factory=dict)  # (step, node) -> status
+    rejections: dict[tuple[int, str], int] = field(default_factory=dict)  # (step, parent) -> answers without a child
     exhausted: set[str] = field(default_factory=set)  # nodes for which the mutator found nothing new
+    rescored: set[int] = field(default_factory=set)  # steps whose verified parents had their descendants rescored
+    revised: set[str] = field(default_factory=set)  # nodes whose standing changed after the step that added them
+    measured: int = 0  # candidate measurements spent, which is what the budget counts
     completed: str | None = None
-    sessions: list[Mapping[str, Any]] = field(default_factory=list, compare=False)
+    sessions: dict[str, Mapping[str, Any]] = field(default_factory=dict, compare=False)
+    costs: Costs = field(default_factory=Costs, compare=False)
 
     @property
     def started(self) -> bool:
@@ -61,33 +83,23 @@ class SearchState:
         return len(self.steps)
 
     @property
-    def measured(self) -> int:
-        """Candidate measurements spent, which is what the budget counts."""
-        return sum(node.status is not None for node in self.nodes.values())
+    def barren_steps(self) -> int:
+        """Number of steps up to the last one that added no node, in a row."""
+        added = (i for i, ids in enumerate(reversed(self.step_nodes)) if ids)
+        return next(added, len(self.steps))
 
     def of_step(self, step: int) -> list[Node]:
         """Return the nodes that a step added, oldest first; step 0 has the seeds."""
-        return [node for node in self.nodes.values() if node.step == step]
+        return [self.nodes[node_id] for node_id in self.step_nodes[step]]
 
-    def before(self, step: int) -> list[Node]:
-        """Return the nodes that were there when a step began, oldest first."""
-        return [node for node in self.nodes.values() if node.step < step]
+    def children(self, parent_id: str, step: int) -> list[Node]:
+        """Return the children that a step added to a parent, oldest first."""
+        return [node for node in self.of_step(step) if node.parent_node_id == parent_id]
 
     def best(self) -> Node | None:
-        """Return the fastest correct node, the oldest among equals."""
-        ok = [node for node in self.nodes.values() if node.value is not None]
+        """Return the fastest correct node that was measured, the oldest among equals."""
+        ok = [node for node in list(self.nodes.values()) if node.value is not None]
         return max(ok, key=lambda node: node.value or 0.0, default=None)
-
-
-def log2_speedup(measurement: Measurement) -> float | None:
-    """Return the mean over timing cases of log2(median reference time / median candidate time); None if it failed.
-
-    A correct kernel without times (a backend that only checks) is worth 0.
-    """
-    if measurement.status != "ok":
-        return None
-    logs = [math.log2(median(case.reference_ns) / median(case.candidate_ns)) for case in measurement.cases]
-    return math.fsum(logs) / len(logs) if logs else 0.0
 
 
 def apply(state: SearchState, event: Event) -> None:
@@ -96,22 +108,46 @@ def apply(state: SearchState, event: Event) -> None:
     if kind == "search_started":
         state.search_id, state.config, state.task = event["search_id"], event["config"], event["task"]
     elif kind == "session_started":
-        state.sessions.append(event["session"])
-        state.completed = None
+        session = event["session"]
+        state.sessions[session["session_id"]] = session
+        if not _second(session):
+            state.completed = None
+    elif kind == "calibrated":
+        state.calibration = event["calibration"]
     elif kind == "seed_added":
         _add(state, event, 0, event["seed_id"])
     elif kind == "step_started":
-        state.steps.append(tuple(event["parents"]))
+        parents, verify, partners = (tuple(event.get(name, ())) for name in ("parents", "verify", "partners"))
+        state.steps.append(Step(parents, verify, partners))
+        state.step_nodes.append([])
     elif kind == "proposed":
         _add(state, event, event["step"], state.nodes[event["parent_node_id"]].seed_id)
+        _count_proposal(state, event)
+    elif kind == "proposal_rejected":
+        key = (event["step"], event["parent_node_id"])
+        state.rejections[key] = state.rejections.get(key, 0) + 1
+        state.costs.rejected += 1
+        _count_proposal(state, event)
     elif kind == "proposal_failed":
         state.exhausted.add(event["parent_node_id"])
+    elif kind == "forecast":
+        _forecast(state, event)
+    elif kind == "chosen":
+        state.chosen[event["step"]] = tuple(event["measure"])
+        _score(state, event["scores"])
+    elif kind == "rescored":
+        state.rescored.add(event["step"])
+        _score(state, event["scores"])
     elif kind == "measured":
         _measure(state, event)
     elif kind == "step_completed":
         state.steps_completed = event["step"]
     elif kind == "search_completed":
         state.completed = event["reason"]
+
+
+def _second(session: Mapping[str, Any]) -> bool:
+    return session.get("role") == "second"
 
 
 def _add(state: SearchState, event: Event, step: int, seed_id: str) -> None:
@@ -123,18 +159,62 @@ def _add(state: SearchState, event: Event, step: int, seed_id: str) -> None:
         step=step,
         seed_id=seed_id,
         parent_node_id=event.get("parent_node_id"),
+        origin=event.get("origin", "seed"),
         operator=event.get("operator"),
         operator_class=event.get("operator_class"),
     )
+    state.step_nodes[step].append(event["node_id"])
+    state.first_step.setdefault(event["kernel_id"], step)
+
+
+def _count_proposal(state: SearchState, event: Event) -> None:
+    state.costs.proposals += event["kind"] == "proposed"
+    state.costs.proposal_seconds += event.get("seconds") or 0.0
+    state.costs.proposal_tokens += (event.get("input_tokens") or 0) + (event.get("output_tokens") or 0)
+
+
+def _forecast(state: SearchState, event: Event) -> None:
+    given = {k: v for k, v in event["forecast"].items() if k in _FORECAST_FIELDS}
+    if given["probabilities"] is not None:
+        given["probabilities"] = tuple(given["probabilities"])
+    forecast = Forecast(**given)
+    costs = state.costs
+    costs.forecasts += 1
+    costs.forecast_seconds += forecast.seconds or 0.0
+    costs.forecast_tokens += (forecast.input_tokens or 0) + (forecast.output_tokens or 0)
+    # What the answer cost differs from run to run, what it says must not.
+    said = replace(forecast, seconds=None, input_tokens=None, output_tokens=None)
+    state.nodes[event["node_id"]] = replace(state.nodes[event["node_id"]], forecast=said)
+
+
+def _score(state: SearchState, scores: Mapping[str, Any]) -> None:
+    for node_id, row in scores.items():
+        node = state.nodes[node_id]
+        state.nodes[node_id] = replace(node, score=None if row is None else Score(**row))
+        if node.step < state.step:
+            state.revised.add(node_id)
 
 
 def _measure(state: SearchState, event: Event) -> None:
     measurement = Measurement.from_json(event["measurement"])
+    if _second(state.sessions.get(measurement.session_id, {})):
+        return  # for the noise ceiling: the search neither paid for it nor saw it
+    state.costs.measuring_seconds += math.fsum((measurement.compile_s, measurement.check_s, measurement.timing_s))
     if event["role"] == "anchor":
         state.anchors[state.step, event["node_id"]] = measurement.status
-    else:
-        node = state.nodes[event["node_id"]]
-        state.nodes[node.node_id] = replace(node, status=measurement.status, value=log2_speedup(measurement))
+        state.costs.repeats += 1
+        return
+    node = state.nodes[event["node_id"]]
+    state.measured += node.status is None
+    state.nodes[node.node_id] = replace(
+        node,
+        status=measurement.status,
+        value=log2_speedup(measurement),
+        error=measurement.error,
+        cases=case_medians(measurement),
+    )
+    if node.step < state.step:
+        state.revised.add(node.node_id)
 
 
 def fold(events: Iterable[Event]) -> SearchState:
@@ -143,29 +223,3 @@ def fold(events: Iterable[Event]) -> SearchState:
     for event in events:
         apply(state, event)
     return state
-
-
-class TreeIndex:
-    """The PUCT archive of a state, brought forward by whole steps, in the order of the nodes."""
-
-    def __init__(self) -> None:
-        self.archive = Archive()
-        self._position: dict[str, int] = {}
-        self._ids: list[str] = []
-        self._steps = -1
-
-    def advance(self, state: SearchState) -> None:
-        """Add the steps that were completed since the last call."""
-        for step in range(self._steps + 1, state.steps_completed + 1):
-            for node in state.of_step(step):
-                parent = None if node.parent_node_id is None else self._position[node.parent_node_id]
-                self._position[node.node_id] = self.archive.add(parent, node.value)
-                self._ids.append(node.node_id)
-            for parent_id in state.steps[step - 1] if step else ():
-                self.archive.expand(self._position[parent_id])
-            self._steps = step
-
-    def select(self, state: SearchState, count: int, c_puct: float) -> list[str]:
-        """Return the ids of the next parents; nodes without anything new to propose are passed over."""
-        exclude = [self._position[node_id] for node_id in state.exhausted]
-        return [self._ids[position] for position in self.archive.select(count, c_puct, exclude)]

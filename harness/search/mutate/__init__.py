@@ -16,12 +16,18 @@ from harness.search.mutate import (  # importing a module registers its edits
 )
 from harness.search.mutate.classify import operator_class
 from harness.search.mutate.mutator import SourceMutator
-from harness.search.mutate.registry import EDITS, Edit, Proposal
+from harness.search.mutate.proposal import Feedback, Mutator, Proposal, Rejected
+from harness.search.mutate.recorded import RecordedMutator
+from harness.search.mutate.registry import EDITS, Edit
 
 __all__ = [
     "EDITS",
     "Edit",
+    "Feedback",
+    "Mutator",
     "Proposal",
+    "RecordedMutator",
+    "Rejected",
     "SourceMutator",
     "algorithm",
     "constants",

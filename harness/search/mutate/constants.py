@@ -61,6 +61,19 @@ def tile_size(module: ast.Module, rng: random.Random, partner: ast.Module | None
     return site.value != old
 
 
+@edit("trade_tiles", "constants", "triton", weight=1.5)
+def trade_tiles(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Make a tile larger in one dimension and smaller in another, at about the same use of registers."""
+    sites = [c for name, c in _named_integers(module) if _SIZE.search(name.upper()) and int(str(c.value)) >= 2]
+    pairs = [(a, b) for a in sites for b in sites if a is not b and int(str(b.value)) >= 32]
+    if not pairs:
+        return False
+    larger, smaller = rng.choice(pairs)
+    factor = rng.choice((2, 2, 4))
+    larger.value, smaller.value = int(str(larger.value)) * factor, int(str(smaller.value)) // factor
+    return True
+
+
 @edit("warp_constant", "constants", "triton", "cuda", weight=2.0)
 def warp_constant(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Change a named number of warps."""

@@ -88,6 +88,40 @@ def reverse_loop(module: ast.Module, rng: random.Random, partner: ast.Module | N
     return True
 
 
+@edit("pair_iterations", "loop", "triton", weight=1.5)
+def pair_iterations(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Do two iterations of a loop in one round, the second under a guard: half the branches, more work in flight."""
+    sites = []
+    for _, _, _, loop in _loops(module):
+        assert isinstance(loop.target, ast.Name)
+        nested = any(isinstance(n, (ast.For, ast.While, ast.If)) for s in loop.body for n in ast.walk(s))
+        stays = loop.target.id not in set().union(*(written(s) for s in loop.body))
+        # What the guarded half would define anew inside the branch has to exist before it: the first half defines it.
+        if not nested and stays and len(loop.body) >= 2:
+            sites.append(loop)
+    if not sites:
+        return False
+    loop = rng.choice(sites)
+    assert isinstance(loop.target, ast.Name) and isinstance(loop.iter, ast.Call)
+    name, (start, end, step) = loop.target.id, _bounds(loop)
+    following = fresh(module, f"{name}_next")
+    second = [_with_name(s, name, following) for s in loop.body]
+    guard = statement(f"if {following} < {end}:\n    pass")
+    assert isinstance(guard, ast.If)
+    guard.body = second
+    loop.iter.args = [expression(b) for b in (start, end, f"2 * ({step})")]
+    loop.body += [statement(f"{following} = {name} + {step}"), guard]
+    return True
+
+
+def _with_name(s: ast.stmt, old: str, new: str) -> ast.stmt:
+    copied = copy.deepcopy(s)
+    for node in ast.walk(copied):
+        if isinstance(node, ast.Name) and node.id == old:
+            node.id = new
+    return copied
+
+
 @edit("peel_tail", "loop", "triton", weight=1.5)
 def peel_tail(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Run the full tiles of a loop without masks, and the remainder in a loop of its own."""

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from benchmark.code_view import language_of
 from harness.search.mutate.classify import operator_class
-from harness.search.mutate.registry import EDITS, Edit, Proposal
+from harness.search.mutate.proposal import Feedback, Proposal, nothing_known
+from harness.search.mutate.registry import EDITS, Edit
 
 EDITS_PER_CHILD = (1, 2, 3)
 EDITS_PER_CHILD_WEIGHTS = (0.6, 0.27, 0.13)
@@ -26,14 +27,11 @@ def _weighted_order(items: Sequence[T], weight: Callable[[T], float | None], rng
     return sorted(items, key=lambda item: rng.random() ** (1 / (weight(item) or 1.0)), reverse=True)
 
 
-def _never(code: str) -> bool:
-    return False
-
-
 class SourceMutator:
     """Rewrites Triton, CUDA and PyTorch sources by general edits. It uses no network, model or GPU."""
 
-    name = "source@2"
+    name = "source@3"
+    may_succeed_later = False
 
     def __init__(self, edits: Sequence[Edit] | None = None) -> None:
         self.edits = tuple(EDITS.values() if edits is None else edits)
@@ -44,7 +42,8 @@ class SourceMutator:
         rng: random.Random,
         n: int,
         partners: Sequence[str] = (),
-        known: Callable[[str], bool] = _never,
+        known: Callable[[str], bool] = nothing_known,
+        feedback: Feedback | None = None,
     ) -> list[Proposal]:
         """Return up to n children, distinct from each other, from the parent and from what is known.
 

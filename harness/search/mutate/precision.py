@@ -25,7 +25,7 @@ def _casts(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.Call]]:
     ]
 
 
-@edit("drop_cast", "precision", "triton", weight=0.8)
+@edit("drop_cast", "precision", "triton", weight=0.5)
 def drop_cast(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Compute in the format of the input in place of a wider one."""
     sites = _casts(module)
@@ -64,7 +64,7 @@ def cast_late(module: ast.Module, rng: random.Random, partner: ast.Module | None
     return True
 
 
-@edit("cast_format", "precision", "triton", weight=0.4)
+@edit("cast_format", "precision", "triton", weight=0.3)
 def cast_format(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Convert to another format than before, wider or narrower."""
     sites = _casts(module)

@@ -8,19 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.search.mutate.classify import operator_class
+from harness.search.mutate.proposal import Proposal
 from harness.search.mutate.source import unparse
 
 Change = Callable[[ast.Module, random.Random, "ast.Module | None"], bool]
 EDITS: dict[str, Edit] = {}
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A child: its source, the edits that made it (joined by `+`) and the class of the difference to its parent."""
-
-    code: str
-    operator: str
-    operator_class: str
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import random
 
 from harness.search.mutate.registry import edit
 from harness.search.mutate.source import called, expression, functions, keyword, replace_node, same
-from harness.search.mutate.torch_ops import is_tensor, methods
+from harness.search.mutate.torch_ops import is_tensor, methods, products
 
 
 @edit("square_form", "algorithm", "torch")
@@ -145,4 +145,23 @@ def reduction_form(module: ast.Module, rng: random.Random, partner: ast.Module |
     f, call, method = rng.choice(sites)
     method.attr = "max"
     replace_node(f, call, expression(f"{ast.unparse(call)}.values"))
+    return True
+
+
+@edit("product_form", "algorithm", "torch", weight=1.5)
+def product_form(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+    """Write a matrix product as an einsum, from a transposed or a contiguous operand, or as an operator."""
+    sites = products(module)
+    if not sites:
+        return False
+    f, node, a, b = rng.choice(sites)
+    left, right = ast.unparse(a), ast.unparse(b)
+    forms = (
+        f"torch.einsum('...ij,...jk->...ik', {left}, {right})",
+        f"torch.matmul(({right}).mT, ({left}).mT).mT",
+        f"torch.matmul({left}, ({right}).mT.contiguous().mT)",
+        f"torch.matmul({left}, ({right}).contiguous())",
+    )
+    others = [form for form in (expression(code) for code in forms) if not same(form, node)]
+    replace_node(f, node, rng.choice(others))
     return True

@@ -41,6 +41,7 @@ SHARING = (
     "expand",
     "contiguous",
 )
+PRODUCTS = ("torch.matmul", "torch.bmm", "torch.mm")
 ROWS = (64, 128, 256, 512, 1024)
 
 
@@ -60,6 +61,18 @@ def _fresh_tensor(node: ast.expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return False
     return node.func.attr not in SHARING and not node.func.attr.endswith("_")
+
+
+def products(module: ast.Module) -> list[tuple[ast.FunctionDef, ast.expr, ast.expr, ast.expr]]:
+    """Return the matrix products of a module with their operands; one that writes into `out=` is left alone."""
+    found: list[tuple[ast.FunctionDef, ast.expr, ast.expr, ast.expr]] = []
+    for f in functions(module).values():
+        for n in ast.walk(f):
+            if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult):
+                found.append((f, n, n.left, n.right))
+            elif isinstance(n, ast.Call) and called(n) in PRODUCTS and len(n.args) == 2 and not n.keywords:
+                found.append((f, n, n.args[0], n.args[1]))
+    return found
 
 
 @edit("in_place", "memory", "torch", weight=1.5)
@@ -157,18 +170,11 @@ def widening_format(module: ast.Module, rng: random.Random, partner: ast.Module 
 @edit("narrow_product", "precision", "torch", weight=2.0)
 def narrow_product(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Multiply matrices with operands rounded to bfloat16."""
-    sites: list[tuple[ast.FunctionDef, ast.expr, ast.expr, ast.expr, str]] = []
-    for f in functions(module).values():
-        for n in ast.walk(f):
-            if isinstance(n, ast.BinOp) and isinstance(n.op, ast.MatMult):
-                sites.append((f, n, n.left, n.right, "{} @ {}"))
-            elif (
-                isinstance(n, ast.Call) and called(n) in ("torch.matmul", "torch.bmm", "torch.mm") and len(n.args) == 2
-            ):
-                sites.append((f, n, n.args[0], n.args[1], called(n) + "({}, {})"))
+    sites = products(module)
     if not sites:
         return False
-    f, node, left, right, form = rng.choice(sites)
+    f, node, left, right = rng.choice(sites)
+    form = called(node) + "({}, {})" if isinstance(node, ast.Call) else "{} @ {}"
     parts = (f"({ast.unparse(side)}).bfloat16()" for side in (left, right))
     replace_node(f, node, expression(f"({form.format(*parts)}).to(({ast.unparse(left)}).dtype)"))
     return True

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import tasks
+from harness.search.config import SearchConfig
 from harness.search.events import FILE_NAME, EventLog, LogError, read_events
-from harness.search.run import Mutator, SearchConfig, run_search
+from harness.search.mutate import Mutator
+from harness.search.run import run_search
 from harness.search.state import SearchState, fold
 from tests.harness.search.table_backend import NumberingMutator, TableBackend
 
@@ -22,14 +24,8 @@ CONFIG = SearchConfig("rms_norm-train-0", "rms_norm", "train", SEEDS, 14, childr
 def complete(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, SearchState]:
     """The log of a whole search, and its last state."""
     folder = tmp_path_factory.mktemp("whole")
-    state = run_search(CONFIG, TableBackend(1), folder)
+    state = run_search(CONFIG, TableBackend(1, wait_s=0.0), folder, mutator=NumberingMutator())
     return (folder / FILE_NAME).read_bytes(), state
-
-
-@pytest.fixture
-def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of waits for the disk would only slow the test down."""
-    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 def measured_codes(raw: bytes) -> set[str]:
@@ -44,10 +40,10 @@ def assert_resumes(
     folder.mkdir()
     (folder / FILE_NAME).write_bytes(raw[:cut])
     kept = raw[: raw.rfind(b"\n", 0, cut) + 1]
-    backend = TableBackend(order)
-    assert run_search(CONFIG, backend, folder, mutator=mutator) == state
+    backend = TableBackend(order, wait_s=0.0)
+    assert run_search(CONFIG, backend, folder, mutator=mutator) == state, cut
     assert fold(read_events(folder / FILE_NAME)) == state
-    anchors = {state.nodes[parent].code for step in state.steps for parent in step}
+    anchors = {state.nodes[parent].code for step in state.steps for parent in step.parents}
     paid_twice = {code for code in backend.submitted if code in measured_codes(kept)} - anchors
     assert not paid_twice
 
@@ -56,14 +52,22 @@ def test_resumes_from_every_event(tmp_path: Path, complete: tuple[bytes, SearchS
     raw, state = complete
     ends = [i + 1 for i, byte in enumerate(raw) if byte == ord("\n")]
     for order, cut in enumerate([0, *ends]):
+        assert_resumes(tmp_path, raw, cut, state, order, NumberingMutator())
+
+
+def test_the_source_mutator_proposes_the_same_again(tmp_path: Path, no_fsync: None) -> None:
+    state = run_search(CONFIG, TableBackend(1), tmp_path / "whole")
+    raw = (tmp_path / "whole" / FILE_NAME).read_bytes()
+    ends = [i + 1 for i, byte in enumerate(raw) if byte == ord("\n")]
+    for order, cut in enumerate(ends[len(SEEDS) + 4 :: 6]):
         assert_resumes(tmp_path, raw, cut, state, order)
 
 
-def test_resumes_from_every_byte_of_the_last_kilobyte(tmp_path: Path, no_fsync: None) -> None:
+def test_resumes_from_bytes_of_the_last_kilobyte(tmp_path: Path, no_fsync: None) -> None:
     mutator = NumberingMutator()
     state = run_search(CONFIG, TableBackend(1), tmp_path, mutator=mutator)
     raw = (tmp_path / FILE_NAME).read_bytes()
-    for cut in range(len(raw) - 1024, len(raw)):
+    for cut in range(len(raw) - 1024, len(raw), 5):
         assert_resumes(tmp_path, raw, cut, state, cut, mutator)
 
 
@@ -160,7 +164,7 @@ def test_another_configuration_is_refused_and_named(
 
     (tmp_path / FILE_NAME).write_bytes(complete[0])
     with pytest.raises(LogError, match=message):
-        run_search(replace(CONFIG, **change), TableBackend(), tmp_path)  # type: ignore[arg-type]
+        run_search(replace(CONFIG, **change), TableBackend(), tmp_path, mutator=NumberingMutator())  # type: ignore[arg-type]
     assert (tmp_path / FILE_NAME).read_bytes() == complete[0]
 
 
@@ -169,11 +173,12 @@ def test_another_isolation_is_another_configuration(tmp_path: Path, complete: tu
     backend = TableBackend()
     backend.session["isolation"] = "shared"
     with pytest.raises(LogError, match="isolation is 'strict' in the log and 'shared' now"):
-        run_search(CONFIG, backend, tmp_path)
+        run_search(CONFIG, backend, tmp_path, mutator=NumberingMutator())
 
 
 def test_the_order_in_which_measurements_finish_does_not_matter(
     tmp_path: Path, complete: tuple[bytes, SearchState]
 ) -> None:
     for order in (2, 3):
-        assert run_search(CONFIG, TableBackend(order), tmp_path / str(order)) == complete[1]
+        found = run_search(CONFIG, TableBackend(order), tmp_path / str(order), mutator=NumberingMutator())
+        assert found == complete[1]

@@ -21,8 +21,8 @@ from harness.search.mutate.registry import text_edit
 from harness.search.mutate.source import unparse
 
 SEEDS = [(task, seed) for task in tasks.names() for seed in tasks.seed_names(task)]
-SAMPLE = random.Random(0).sample(SEEDS, min(24, len(SEEDS)))
-ENOUGH = 4
+SAMPLE = random.Random(0).sample(SEEDS, min(9, len(SEEDS)))
+ENOUGH = 2
 # What an edit needs that no seed has: an earlier edit's result, or a matrix product.
 EXAMPLES = {
     "share_load": """
@@ -166,6 +166,7 @@ SAFE = (
     "tile_rows", "chunk_row", "split_kernel", "persistent", "rows_per_program", "peel_tail", "reverse_loop", "exp2",
     "loop_options", "load_again", "move_load", "permute_lanes", "two_stage_reduction", "defer_reduction",
     "reduce_each_round", "dispatch", "swap_grid", "program_order", "swizzle", "accumulate_wide", "cast_late",
+    "pair_iterations", "product_form", "trade_tiles",
     "reciprocal", "division_kind", "where_to_product", "root", "clamp_form", "chunked_rows", "fused_operation",
 )  # fmt: skip
 

@@ -11,26 +11,28 @@ import pytest
 
 import tasks
 from harness.measure.result import Measurement
+from harness.search.config import SearchConfig
 from harness.search.events import FILE_NAME, read_events
-from harness.search.run import SearchConfig, run_search
+from harness.search.run import run_search
 from harness.search.state import SearchState, fold
 from tests.harness.search.table_backend import NumberingMutator, TableBackend
 
 SEEDS = tasks.seed_names("fp8_quant", "train")
+MUTATOR = NumberingMutator(5, 4)
 CONFIG = SearchConfig("fp8_quant-train-0", "fp8_quant", "train", SEEDS, 30, children_per_parent=5)
 
 
 @pytest.mark.parametrize("budget", [1, len(SEEDS), len(SEEDS) + 1, 30])
 def test_the_budget_is_spent_exactly(tmp_path: Path, budget: int) -> None:
     backend = TableBackend()
-    state = run_search(replace(CONFIG, budget=budget), backend, tmp_path)
+    state = run_search(replace(CONFIG, budget=budget), backend, tmp_path, mutator=MUTATOR)
     assert state.measured == len(state.nodes) == budget
     assert state.completed == "budget"
     assert sum(backend.submitted.values()) == budget + len(state.anchors)
 
 
 def test_every_selected_parent_with_children_is_measured_again(tmp_path: Path) -> None:
-    state = run_search(CONFIG, TableBackend(), tmp_path)
+    state = run_search(CONFIG, TableBackend(), tmp_path, mutator=MUTATOR)
     expanded = {(node.step, node.parent_node_id) for node in state.nodes.values() if node.step}
     assert state.step > 1
     assert set(state.anchors) == expanded
@@ -39,7 +41,7 @@ def test_every_selected_parent_with_children_is_measured_again(tmp_path: Path) -
 
 
 def test_no_source_is_a_candidate_twice(tmp_path: Path) -> None:
-    state = run_search(CONFIG, TableBackend(), tmp_path)
+    state = run_search(CONFIG, TableBackend(), tmp_path, mutator=MUTATOR)
     counts = Counter(node.code for node in state.nodes.values())
     assert max(counts.values()) == 1
     assert [node.node_id for node in state.nodes.values()] == [f"fp8_quant-train-0/{i}" for i in range(30)]
@@ -63,14 +65,14 @@ def test_seeds_are_added_once_however_often_a_search_is_resumed(tmp_path: Path) 
     for fail_after in (2, 5, 9, None):
         backend = TableBackend(fail_after=fail_after)
         if fail_after is None:
-            state = run_search(CONFIG, backend, tmp_path)
+            state = run_search(CONFIG, backend, tmp_path, mutator=MUTATOR)
         else:
             with pytest.raises(OSError, match="the table is closed"):
-                run_search(CONFIG, backend, tmp_path)
+                run_search(CONFIG, backend, tmp_path, mutator=MUTATOR)
     events = read_events(tmp_path / FILE_NAME)
     assert Counter(e["seed_id"] for e in events if e["kind"] == "seed_added") == Counter(SEEDS)
     assert sum(e["kind"] == "session_started" for e in events) == 4
-    assert state == run_search(CONFIG, TableBackend(7), tmp_path / "straight")
+    assert state == run_search(CONFIG, TableBackend(7), tmp_path / "straight", mutator=MUTATOR)
 
 
 def test_an_interrupt_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
@@ -83,11 +85,13 @@ def test_an_interrupt_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_search(CONFIG, TableBackend(), tmp_path, progress=interrupt)
+        run_search(CONFIG, TableBackend(), tmp_path, progress=interrupt, mutator=MUTATOR)
     events = read_events(tmp_path / FILE_NAME)
     assert events[-1]["reason"] == "interrupted"
     assert not fold(events).finished
-    assert run_search(CONFIG, TableBackend(3), tmp_path) == run_search(CONFIG, TableBackend(), tmp_path / "straight")
+    assert run_search(CONFIG, TableBackend(3), tmp_path, mutator=MUTATOR) == run_search(
+        CONFIG, TableBackend(), tmp_path / "straight", mutator=MUTATOR
+    )
 
 
 def test_a_stopped_search_starts_nothing_new(tmp_path: Path) -> None:
@@ -98,10 +102,12 @@ def test_a_stopped_search_starts_nothing_new(tmp_path: Path) -> None:
         stopped = stopped or state.measured >= 8
 
     backend = TableBackend()
-    state = run_search(CONFIG, backend, tmp_path, progress, stop=lambda: stopped)
+    state = run_search(CONFIG, backend, tmp_path, progress, stop=lambda: stopped, mutator=MUTATOR)
     assert state.completed == "interrupted"
     assert 8 <= state.measured < 30
-    assert run_search(CONFIG, TableBackend(4), tmp_path) == run_search(CONFIG, TableBackend(), tmp_path / "straight")
+    assert run_search(CONFIG, TableBackend(4), tmp_path, mutator=MUTATOR) == run_search(
+        CONFIG, TableBackend(), tmp_path / "straight", mutator=MUTATOR
+    )
 
 
 def test_an_error_of_the_backend_loses_no_finished_measurement(tmp_path: Path) -> None:
@@ -116,10 +122,12 @@ def test_an_error_of_the_backend_loses_no_finished_measurement(tmp_path: Path) -
             return broken
 
     with pytest.raises(OSError, match="the device is gone"):
-        run_search(CONFIG, Breaking(), tmp_path)
+        run_search(CONFIG, Breaking(), tmp_path, mutator=MUTATOR)
     state = fold(read_events(tmp_path / FILE_NAME))
     assert len(SEEDS) <= state.measured < len(state.nodes)
-    assert run_search(CONFIG, TableBackend(5), tmp_path) == run_search(CONFIG, TableBackend(), tmp_path / "straight")
+    assert run_search(CONFIG, TableBackend(5), tmp_path, mutator=MUTATOR) == run_search(
+        CONFIG, TableBackend(), tmp_path / "straight", mutator=MUTATOR
+    )
 
 
 def test_events_carry_what_the_dataset_needs(tmp_path: Path) -> None:
