@@ -19,12 +19,15 @@ _EXPORTS = {
     "load_table": "benchmark.data_access",
     "load_kernels": "benchmark.data_access",
     "load_pairs": "benchmark.data_access",
+    "load_eval": "benchmark.data_access",
     "load_measurements": "benchmark.data_access",
+    "Lookup": "benchmark.lookup",
     "load_queries": "benchmark.data_access",
     "load_labels": "benchmark.data_access",
     "read_forecasts": "benchmark.forecasts",
     "write_forecasts": "benchmark.forecasts",
     "score": "benchmark.scoring",
+    "Evaluator": "benchmark.evaluator",
 }
 __all__ = sorted(_EXPORTS)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 Bools = npt.NDArray[np.bool_]
 Strings = npt.NDArray[np.str_]
 
+SCORES: Mapping[str, Callable[[npt.ArrayLike, npt.ArrayLike], Floats]] = {
+    "rps": calibration.ranked_probability_score,
+    "half_brier": calibration.half_brier,
+    "log_loss": calibration.log_loss,
+}
+
 
 @dataclass(frozen=True)
 class Labels:
@@ -29,6 +35,8 @@ class Labels:
 
     `speedup`, `low` and `high` are NaN for a failed kernel. `mass` and `hard`, both (n, 8), are the label distribution
     and the one-hot bin, zero for a failed kernel. `task` and `search` index `tasks` and the searches of the split.
+    `weight` is the inverse of the rate at which a row was sampled, 1 where nothing was; `second` is the speedup by a
+    second measurement, NaN where there is none. `least` is what the best forecast would score, by proper score.
     """
 
     query_id: Strings
@@ -43,6 +51,9 @@ class Labels:
     high: Floats
     mass: Floats
     hard: Floats
+    weight: Floats
+    second: Floats
+    least: Mapping[str, Floats]
 
     def __len__(self) -> int:
         return len(self.query_id)
@@ -50,22 +61,28 @@ class Labels:
     def select(self, rows: Bools) -> Labels:
         """Return the labels of some rows, with the tasks that they have."""
         kept, task = np.unique(self.task[rows], return_inverse=True)
-        arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in ("tasks", "task")}
-        return Labels(tasks=tuple(self.tasks[t] for t in kept), task=task.astype(np.int64), **arrays)
+        arrays = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name not in ("tasks", "task", "least")}
+        least = {name: values[rows] for name, values in self.least.items()}
+        return Labels(tasks=tuple(self.tasks[t] for t in kept), task=task.astype(np.int64), least=least, **arrays)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Labels:
-        """Read the columns of `load_labels`; raises ValueError when it has no row."""
+        """Read the columns of `load_labels`; raises ValueError when it has no row.
+
+        The columns `weight` and `second_speedup` may be absent. Raises ValueError for a weight that is not positive.
+        """
         if not table.num_rows:
             raise ValueError("the label table has no rows, so that nothing can be scored")
-        ids = np.asarray(table.column("query_id").to_pylist(), dtype=str)
+        ids = table.column("query_id").to_numpy().astype(str)
         rows = np.argsort(ids, kind="stable")
 
         def text(name: str) -> Strings:
-            return np.asarray([v or "" for v in table.column(name).to_pylist()], dtype=str)[rows]
+            return np.asarray(table.column(name).fill_null("").to_numpy().astype(str))[rows]
 
-        def number(name: str) -> Floats:
-            return np.asarray([np.nan if v is None else v for v in table.column(name).to_pylist()], dtype=float)[rows]
+        def number(name: str, missing: float = np.nan) -> Floats:
+            if name not in table.column_names:
+                return np.full(len(rows), missing)
+            return np.asarray(table.column(name).to_numpy(), dtype=np.float64)[rows]
 
         speedup = number("speedup")
         measured = (text("status") == "ok") & ~np.isnan(speedup)
@@ -75,6 +92,10 @@ class Labels:
             mass[measured] = bin_mass(np.log2(speedup[measured]), np.nan_to_num(number("log2_sd")[measured]))
             hard[measured] = calibration.one_hot(bin_of(speedup[measured]))
         low, high = number("speedup_low"), number("speedup_high")
+        weight = number("weight", 1.0)
+        if not (weight > 0).all():
+            row = int((~(weight > 0)).argmax())
+            raise ValueError(f"the weight of query '{ids[rows][row]}' is {weight[row]}, expected a positive number")
         tasks, task = np.unique(text("task"), return_inverse=True)
         _, search = np.unique(text("search_id"), return_inverse=True)
         return cls(
@@ -90,7 +111,24 @@ class Labels:
             high=np.where(np.isnan(high), speedup, high),
             mass=mass,
             hard=hard,
+            weight=weight,
+            second=np.where(measured, number("second_speedup"), np.nan),
+            least=_least(mass, measured),
         )
+
+
+def _least(mass: Floats, measured: Bools) -> dict[str, Floats]:
+    """Return the least value of each proper score against each label distribution; NaN for a failed kernel."""
+    known = mass[measured]
+    found = {
+        "rps": calibration.ranked_probability_score(known, known),
+        "half_brier": calibration.half_brier(known, known),
+        "log_loss": calibration.least_log_loss(known),
+    }
+    least = {name: np.full(len(mass), np.nan) for name in found}
+    for name, values in found.items():
+        least[name][measured] = values
+    return least
 
 
 def _ranks(values: Floats, answered: Bools) -> Floats:
@@ -106,16 +144,21 @@ class Answers:
 
     `key` orders rows by forecast speedup and `above[tau]` by forecast discovery: the rank score if the submission gives
     one, else P(S > tau). `losses` are the per-row scores, with the penalty for missing forecasts in place; NaN for a
-    failed kernel. `confidence`, `correct` and `entropy` are NaN where there is no forecast or no speedup.
+    failed kernel. `probabilities`, `confidence`, `correct` and `entropy` are NaN where there is no forecast or no
+    speedup. `surety` and `risk` are the confidence, -1 where there is no forecast, and the loss of the top bin, one
+    minus the label mass of it, with the penalty in place; NaN for a failed kernel.
     """
 
     answered: Bools
     key: Floats
     above: Mapping[str, Floats]
     losses: Mapping[str, Floats]
+    probabilities: Floats
     confidence: Floats
     correct: Floats
     entropy: Floats
+    surety: Floats
+    risk: Floats
     p_fail: Floats | None
 
 
@@ -150,15 +193,19 @@ def align(forecasts: Forecasts, repeat: int, labels: Labels) -> Answers:
     if scored.any():
         confidence[scored], correct[scored] = calibration.top_label(p[scored], labels.mass[scored])
         spreads[scored] = calibration.entropy(p[scored])
+    risk = np.where(labels.measured, np.where(answered, 1 - correct, 1 - 1 / N_BINS), np.nan)
     p_fail = spread(forecasts.p_fail)
     return Answers(
         answered=answered,
         key=_ranks(key, answered),
         above=above,
         losses=_losses(p, answered, labels),
+        probabilities=np.where(scored[:, None], p, np.nan),
         confidence=confidence,
         correct=correct,
         entropy=spreads,
+        surety=np.where(labels.measured, np.where(answered, confidence, -1.0), np.nan),
+        risk=_penalise(risk, answered, labels),
         p_fail=p_fail if answered.any() and not np.isnan(p_fail[answered]).any() else None,
     )
 
@@ -169,24 +216,14 @@ def _losses(p: Floats, answered: Bools, labels: Labels) -> dict[str, Floats]:
     mass, hard = labels.mass[measured], labels.hard[measured]
     uniform = np.full((int(measured.sum()), N_BINS), 1 / N_BINS)
     filled = np.where(answered[measured, None], p[measured], uniform)
-    least = {
-        "rps": calibration.ranked_probability_score(mass, mass),
-        "half_brier": calibration.half_brier(mass, mass),
-        "log_loss": calibration.least_log_loss(mass),
-    }
-    functions: dict[str, Any] = {
-        "rps": calibration.ranked_probability_score,
-        "half_brier": calibration.half_brier,
-        "log_loss": calibration.log_loss,
-    }
     losses = {}
-    for name, function in functions.items():
+    for name, function in SCORES.items():
         for suffix, target in (("", mass), ("_hard", hard)):
             loss = np.full(len(labels), np.nan)
             loss[measured] = function(filled, target)
             losses[name + suffix] = _penalise(loss, answered, labels)
         losses[f"{name}_excess"] = losses[name].copy()
-        losses[f"{name}_excess"][measured] = np.maximum(losses[name][measured] - least[name], 0.0)
+        losses[f"{name}_excess"][measured] = np.maximum(losses[name][measured] - labels.least[name][measured], 0.0)
     return losses
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from benchmark.cuda_source import is_cuda
 from benchmark.identity import normalise_newlines
 from benchmark.source_writer import SourceWriter, cuda_texts
-from benchmark.telling_names import collect, renames
+from benchmark.telling_names import collect, descendants, renames
 
 _CUDA_ENTRY = re.compile(r"\b(?:load_inline|_compile_kernel|RawModule|RawKernel|nvrtc\w*|NVRTC\w*)\b")
 _PYTHON_TOKEN = re.compile(
@@ -94,7 +94,7 @@ def code_view(code: str) -> str:
 
 def remove_docstrings(tree: ast.AST) -> None:
     """Take out every string that stands alone as a statement: a docstring, or a comment in disguise."""
-    for node in ast.walk(tree):
+    for node in descendants(tree):
         for part in ("body", "orelse", "finalbody"):
             statements = getattr(node, part, None)
             if isinstance(statements, list):

@@ -4,67 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmark.locate import (
+    CACHE_VARIABLE,
+    DEFAULT_DATASET,
+    ENVIRONMENT_VARIABLE,
+    DataError,
+    cache_root,
+    data_root,
+    dataset_names,
+    dataset_path,
+    load_manifest,
+    table_file,
+    unknown,
+)
 from benchmark.query import SPLITS, TRACKS, Query
 from benchmark.records import TABLES, RecordError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DEFAULT_DATASET = "h200-v0"
-ENVIRONMENT_VARIABLE = "KERNELCAST_DATA"
+__all__ = [  # the names of `locate` are part of this module's interface
+    "CACHE_VARIABLE", "DEFAULT_DATASET", "ENVIRONMENT_VARIABLE", "DataError", "available_splits", "available_tracks",
+    "cache_root", "data_root", "dataset_names", "dataset_path", "load_eval", "load_kernels", "load_labels",
+    "load_manifest", "load_measurements", "load_pairs", "load_queries", "load_table",
+]  # fmt: skip
 _Z95 = 1.959963984540054
-
-
-class DataError(KeyError):
-    """A dataset, table, split or track that does not exist; the message lists those that do."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-def _unknown(what: str, name: str, known: Sequence[str], where: str = "") -> DataError:
-    close = get_close_matches(name, known, n=1)
-    hint = f" (did you mean '{close[0]}'?)" if close else ""
-    return DataError(f"unknown {what} '{name}'{where}{hint}; expected one of: {', '.join(known) or 'none'}")
-
-
-def data_root() -> Path:
-    """Return the folder that holds the datasets: $KERNELCAST_DATA, else the one beside this module."""
-    override = os.environ.get(ENVIRONMENT_VARIABLE)
-    return Path(override) if override else Path(__file__).resolve().parent / "data"
-
-
-def dataset_names() -> tuple[str, ...]:
-    """Return the names of the packaged datasets that can be loaded here."""
-    root = data_root()
-    return tuple(sorted(p.parent.name for p in root.glob("*/manifest.json"))) if root.is_dir() else ()
-
-
-def dataset_path(dataset: str = DEFAULT_DATASET) -> Path:
-    """Return the folder of a dataset. Raises DataError, with the names that exist, if it is not there."""
-    path = data_root() / dataset
-    if Path(dataset).name != dataset or not (path / "manifest.json").is_file():
-        where = f" in {data_root()} (set {ENVIRONMENT_VARIABLE} to look in another folder)"
-        raise _unknown("dataset", dataset, dataset_names(), where)
-    return path
-
-
-def load_manifest(dataset: str = DEFAULT_DATASET) -> dict[str, Any]:
-    """Return the manifest of a dataset. Raises RecordError if it is not the JSON that packaging wrote."""
-    path = dataset_path(dataset) / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(manifest["files"], dict) and all("rows" in entry for entry in manifest["files"].values()):
-            return dict(manifest)
-    except (ValueError, KeyError, TypeError) as error:
-        raise RecordError(f"{path}: not a manifest ({error}); package the dataset again") from None
-    raise RecordError(f"{path}: 'files' must give the rows of each file; package the dataset again")
 
 
 def available_splits(dataset: str = DEFAULT_DATASET) -> tuple[str, ...]:
@@ -75,7 +42,7 @@ def available_splits(dataset: str = DEFAULT_DATASET) -> tuple[str, ...]:
 def available_tracks(dataset: str = DEFAULT_DATASET) -> tuple[str, ...]:
     """Return the tracks that can be scored from a dataset's own tables."""
     files = load_manifest(dataset)["files"]
-    needs = {"pairs": "pairs/", "pool": "kernels/"}
+    needs = {"pairs": "pairs/", "eval": "eval/", "pool": "kernels/"}
     return tuple(track for track, folder in needs.items() if any(name.startswith(folder) for name in files))
 
 
@@ -95,23 +62,23 @@ def load_table(
     from benchmark.parquet import read_table
 
     if name not in TABLES:
-        raise _unknown("table", name, tuple(TABLES))
+        raise unknown("table", name, tuple(TABLES))
     manifest = load_manifest(dataset)
     splits = _splits_of(name, manifest)
     if split is not None and split not in splits:
         if not splits and split in SPLITS:
             raise DataError(f"table '{name}' of dataset '{dataset}' is not split; load it without a split")
-        raise _unknown("split", split, splits, f" of table '{name}' in dataset '{dataset}'")
+        raise unknown("split", split, splits, f" of table '{name}' in dataset '{dataset}'")
     parts = []
     for part in [split] if split else splits or ["all"]:
         relative = f"{name}/{part}-00000-of-00001.parquet"
-        path = dataset_path(dataset) / relative
+        path = table_file(dataset, relative)
         if relative not in manifest["files"]:
             raise DataError(f"dataset '{dataset}' has no table '{name}'")
         if not path.is_file():
             raise FileNotFoundError(
-                f"{path}: no such file (the wheel carries no samples and events); use a checkout, or set "
-                f"{ENVIRONMENT_VARIABLE} to the folder that holds '{dataset}'"
+                f"{path}: no such file (the wheel carries no samples and events); `kernelcast data download` fetches "
+                f"it, or set {ENVIRONMENT_VARIABLE} to the folder that holds '{dataset}'"
             )
         table = read_table(path, name, columns)
         expected = manifest["files"][relative]["rows"]
@@ -121,68 +88,99 @@ def load_table(
     return pa.concat_tables(parts)
 
 
+def _frame(table: pa.Table, pandas: bool) -> Any:
+    return table.to_pandas() if pandas else table
+
+
 def load_kernels(
-    split: str | None = None, dataset: str = DEFAULT_DATASET, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Return the kernels, one row per distinct source file."""
-    return load_table("kernels", split, dataset, columns)
+    split: str | None = None,
+    dataset: str = DEFAULT_DATASET,
+    columns: Sequence[str] | None = None,
+    pandas: bool = False,
+) -> Any:
+    """Return the kernels, one row per distinct source file, as an Arrow table or as a pandas frame."""
+    return _frame(load_table("kernels", split, dataset, columns), pandas)
 
 
 def load_pairs(
-    split: str | None = None, dataset: str = DEFAULT_DATASET, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Return the measured parent-child pairs, failed children included."""
-    return load_table("pairs", split, dataset, columns)
+    split: str | None = None,
+    dataset: str = DEFAULT_DATASET,
+    columns: Sequence[str] | None = None,
+    pandas: bool = False,
+) -> Any:
+    """Return the measured parent-child pairs, failed children included, as an Arrow table or as a pandas frame."""
+    return _frame(load_table("pairs", split, dataset, columns), pandas)
+
+
+def load_eval(
+    split: str | None = None,
+    dataset: str = DEFAULT_DATASET,
+    columns: Sequence[str] | None = None,
+    pandas: bool = False,
+) -> Any:
+    """Return the balanced evaluation pairs with their sampling weights, as an Arrow table or as a pandas frame."""
+    return _frame(load_table("eval", split, dataset, columns), pandas)
 
 
 def load_measurements(
-    split: str | None = None, dataset: str = DEFAULT_DATASET, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Return the raw samples (nanoseconds); with a split, those of its kernels."""
+    split: str | None = None,
+    dataset: str = DEFAULT_DATASET,
+    columns: Sequence[str] | None = None,
+    pandas: bool = False,
+) -> Any:
+    """Return the raw samples (nanoseconds), with a split those of its kernels, as Arrow or pandas."""
     if split is None:
-        return load_table("measurements", None, dataset, columns)
+        return _frame(load_table("measurements", None, dataset, columns), pandas)
     kernels = load_kernels(split, dataset, ["kernel_id"]).column("kernel_id")
     wanted = list(columns) if columns else list(TABLES["measurements"])
     table = load_table("measurements", None, dataset, list(dict.fromkeys([*wanted, "kernel_id"])))
     import pyarrow.compute as pc
 
-    return table.filter(pc.is_in(table.column("kernel_id"), value_set=kernels.combine_chunks())).select(wanted)
+    chosen = pc.is_in(table.column("kernel_id"), value_set=kernels.combine_chunks())
+    return _frame(table.filter(chosen).select(wanted), pandas)
 
 
 def _check_track(track: str, split: str, dataset: str) -> None:
     tracks = available_tracks(dataset)
     if track not in tracks:
         reason = "" if track not in TRACKS else f": dataset '{dataset}' has no queries for it"
-        raise _unknown("track", track, tracks, reason)
-    splits = _splits_of("pairs" if track == "pairs" else "kernels", load_manifest(dataset))
+        raise unknown("track", track, tracks, reason)
+    splits = _splits_of("kernels" if track == "pool" else track, load_manifest(dataset))
     if split not in splits:
-        raise _unknown("split", split, splits, f" of track '{track}' in dataset '{dataset}'")
+        raise unknown("split", split, splits, f" of track '{track}' in dataset '{dataset}'")
 
 
 def load_queries(track: str, split: str, dataset: str = DEFAULT_DATASET) -> list[Query]:
     """Return the questions of a track and split, ordered by their hashed id; they carry no label.
 
-    `pairs` asks about every measured child against its parent, `pool` about every distinct kernel that is not a seed
-    against the task's reference. Raises DataError, with the names that exist.
+    `pairs` asks about every measured child against its parent, `eval` about a candidate against the reference or its
+    parent, `pool` about every distinct kernel that is not a seed against the task's reference. Raises DataError, with
+    the names that exist.
     """
     _check_track(track, split, dataset)
     tasks = {row["task"]: row for row in load_table("tasks", None, dataset).to_pylist()}
     facts = {name: json.loads(row["facts"]) for name, row in tasks.items()}
-    if track == "pairs":
-        columns = ["pair_id", "task", "parent_code", "child_code", "parent_us_geomean", "gpu"]
-        table = load_pairs(split, dataset, columns)
-        rows: Iterable[tuple[Any, ...]] = zip(*(table.column(c).to_pylist() for c in columns), strict=True)
-        kind = "parent"
-    else:
+    if track == "pool":
         from benchmark.code_view import code_view
 
         pool = _pool(split, dataset, ["code_view", "gpu"])
         anchors = {name: code_view(row["reference_code"]) for name, row in tasks.items()}
-        rows = ((r["query_id"], r["task"], anchors[r["task"]], r["code_view"], r["anchor_us"], r["gpu"]) for r in pool)
-        kind = "reference"
+        rows: Iterable[tuple[Any, ...]] = (
+            (r["query_id"], r["task"], "reference", anchors[r["task"]], r["code_view"], r["anchor_us"], r["gpu"])
+            for r in pool
+        )
+    elif track == "pairs":
+        columns = ["pair_id", "task", "parent_code", "child_code", "parent_us_geomean", "gpu"]
+        table = load_pairs(split, dataset, columns)
+        found = zip(*(table.column(c).to_pylist() for c in columns), strict=True)
+        rows = ((key, task, "parent", *rest) for key, task, *rest in found)
+    else:
+        columns = ["pair_id", "task", "anchor_kind", "anchor_code", "candidate_code", "anchor_us_geomean", "gpu"]
+        table = load_eval(split, dataset, columns)
+        rows = zip(*(table.column(c).to_pylist() for c in columns), strict=True)
     queries = [
         Query(query_id, track, task, tasks[task]["statement"], kind, anchor, candidate, time_us, gpu, facts[task])
-        for query_id, task, anchor, candidate, time_us, gpu in rows
+        for query_id, task, kind, anchor, candidate, time_us, gpu in rows
     ]
     return sorted(queries, key=lambda query: query.query_id)
 
@@ -215,8 +213,10 @@ def load_labels(track: str, split: str, dataset: str = DEFAULT_DATASET) -> pa.Ta
     """Return the labels of a track and split, in the order of its queries.
 
     Columns: query_id, task, search_id, seed_id, anchor_id (null for the reference), candidate_id, status, speedup with
-    its 95% interval, log2_sd (the interval's width in log2 units over 2 x 1.96), bin, operator_class. A failed
-    candidate has a status and no speedup. Raises DataError, with the names that exist.
+    its 95% interval, log2_sd (the interval's width in log2 units over 2 x 1.96), bin, second_speedup (from
+    second sessions alone, else null; in eval from the first ones, because its labels are the second), operator_class,
+    weight (the inverse of an eval row's sampling rate, else 1). A failed candidate has a status and no speedup. Raises
+    DataError, with the names that exist.
     """
     import pyarrow as pa
 
@@ -224,7 +224,7 @@ def load_labels(track: str, split: str, dataset: str = DEFAULT_DATASET) -> pa.Ta
     columns = ["search_id", "kernel_id", "seed_id", "operator_class"]
     table = load_table("nodes", split, dataset, columns)
     nodes = list(zip(*(table.column(c).to_pylist() for c in columns), strict=True))
-    interval = ["speedup", "speedup_low", "speedup_high", "bin"]
+    interval = ["speedup", "speedup_low", "speedup_high", "bin", "second_speedup"]
     if track == "pairs":
         seed_of = {(search, kernel): seed for search, kernel, seed, _ in reversed(nodes)}
         keep = ["pair_id", "task", "search_id", "parent_id", "child_id", "child_status", *interval, "operator_class"]
@@ -233,20 +233,26 @@ def load_labels(track: str, split: str, dataset: str = DEFAULT_DATASET) -> pa.Ta
         rows = [{names.get(k, k): v for k, v in row.items()} for row in found]
         for row in rows:
             row["seed_id"] = seed_of[row["search_id"], row["candidate_id"]]
+    elif track == "eval":
+        keep = ["pair_id", "task", "search_id", "seed_id", "anchor_id", "candidate_id", *interval[:4], "operator_class"]
+        names = {"pair_id": "query_id", "first_speedup": "second_speedup"}
+        found = load_eval(split, dataset, [*keep, "first_speedup", "weight"]).to_pylist()
+        rows = [{"status": "ok"} | {names.get(k, k): v for k, v in row.items()} for row in found]
     else:
         first = {kernel: (search, seed, operator_class) for search, kernel, seed, operator_class in reversed(nodes)}
-        rows = _pool(split, dataset, ["speedup_low", "speedup_high", "bin"])
+        rows = _pool(split, dataset, interval[1:])
         for row in rows:
             row["anchor_id"], row["candidate_id"] = None, row["kernel_id"]
             row["search_id"], row["seed_id"], row["operator_class"] = first[row["kernel_id"]]
     for row in rows:
-        spread = row["speedup"] and math.log2(row["speedup_high"] / row["speedup_low"])
+        spread = row["speedup_low"] and math.log2(row["speedup_high"] / row["speedup_low"])
+        row.setdefault("weight", 1.0)
         row["log2_sd"] = None if spread is None else spread / (2 * _Z95)
     rows.sort(key=lambda row: str(row["query_id"]))
     text, number = pa.string(), pa.float64()
     label_schema = pa.schema(
         {"query_id": text, "task": text, "search_id": text, "seed_id": text, "anchor_id": text, "candidate_id": text,
          "status": text, "speedup": number, "speedup_low": number, "speedup_high": number, "log2_sd": number,
-         "bin": pa.int64(), "operator_class": text}
+         "bin": pa.int64(), "second_speedup": number, "operator_class": text, "weight": number}
     )  # fmt: skip
     return pa.Table.from_pylist(rows, schema=label_schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,10 @@ from typing import Any
 from benchmark.identity import kernel_id, normalise_newlines
 
 SCHEMA = 1
-LOG_NAMES = ("events.jsonl", "events.jsonl.gz")
+LOG_NAMES = ("events.jsonl", "events.jsonl.gz", "events.jsonl.xz")  # xz takes two thirds of the space of gz
+
+
+_DECOMPRESS = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 class LogError(ValueError):
@@ -78,7 +82,7 @@ def find_logs(raw_dir: Path) -> list[Path]:
     for folder in sorted(p for p in raw_dir.iterdir() if p.is_dir()) if raw_dir.is_dir() else []:
         found = [folder / name for name in LOG_NAMES if (folder / name).is_file()]
         if len(found) > 1:
-            raise LogError(f"{folder}: holds both {LOG_NAMES[0]} and {LOG_NAMES[1]}; keep one")
+            raise LogError(f"{folder}: holds both {found[0].name} and {found[1].name}; keep one")
         paths += found
     if not paths:
         raise LogError(f"{raw_dir}: no event log; expected SEARCH_ID/{LOG_NAMES[1]} or SEARCH_ID/{LOG_NAMES[0]}")
@@ -91,8 +95,8 @@ def read_events(path: Path) -> tuple[list[dict[str, Any]], bool]:
     Raises LogError for any other line that is not the next event.
     """
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, OSError, zlib.error) as error:
+        data = _DECOMPRESS.get(path.suffix, bytes)(path.read_bytes())
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         raise LogError(f"{path}: cannot be read whole ({error}); restore the file") from None
     lines = data.split(b"\n")
     events: list[dict[str, Any]] = []

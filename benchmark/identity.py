@@ -27,3 +27,8 @@ def pair_id(search_id: str, parent_id: str, child_id: str) -> str:
 def pool_query_id(task: str, split: str, candidate_id: str) -> str:
     """Return `q-` and 16 hex digits over task, split and kernel id: the id of a pool query."""
     return "q-" + _digest("pool", task, split, candidate_id)
+
+
+def eval_id(task: str, anchor_id: str | None, candidate_id: str) -> str:
+    """Return `e-` and 16 hex digits over task, anchor (None for the task's reference) and candidate."""
+    return "e-" + _digest(task, anchor_id or "reference", candidate_id)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from benchmark.bins import BINS
 from benchmark.data_access import DEFAULT_DATASET, load_manifest, load_table
 from benchmark.records import TAUS
+from benchmark.release_counts import release_counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +18,8 @@ def overview(dataset: str = DEFAULT_DATASET) -> dict[str, Any]:
 
     Entries of kernels and pairs add `ok_share` (of all rows) and `bins` (rows in each bin, 1 to 8); those of pairs
     `discoveries` (speedup over the parent above sqrt 2), `unresolved_share` (of the ok rows, interval includes sqrt 2)
-    and `changed_share`. A share of nothing is null. Raises DataError for an unknown dataset.
+    and `changed_share`. `counts` are those of `release_counts`. A share of nothing is null. Raises DataError for an
+    unknown dataset.
     """
     manifest = load_manifest(dataset)
     rows: list[dict[str, Any]] = []
@@ -51,8 +53,10 @@ def overview(dataset: str = DEFAULT_DATASET) -> dict[str, Any]:
         "schema_version": manifest["schema_version"],
         "gpus": sorted(gpus),
         "bytes": sum(entry["bytes"] for entry in manifest["files"].values()),
+        "source": manifest.get("source", "measured"),
         "searches": len(manifest["logs"]),
         "dropped": [{k: v for k, v in entry.items() if k != "ids"} for entry in manifest["dropped"]],
+        "counts": release_counts(dataset),
         "rows": rows,
     }
 

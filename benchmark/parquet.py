@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 MAX_GROUP_ROWS = 65_536
 MAX_GROUP_BYTES = 64 << 20  # of Arrow memory: keeps the 32-bit offsets of a string column far from their limit
+# A dictionary holds each source once, and is compressed as one page: with the default of 1 MiB a table of kernels falls
+# back to plain pages, where a parent's code is stored again for every child.
+MAX_DICTIONARY_BYTES = 32 << 20
+COMPRESSION_LEVEL = 12
 
 
 def write_table(name: str, table: pa.Table, path: Path) -> None:
@@ -30,7 +34,15 @@ def write_table(name: str, table: pa.Table, path: Path) -> None:
         rows = max(1, min(rows, table.num_rows * MAX_GROUP_BYTES // table.nbytes))
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
-    pq.write_table(table, partial, compression="zstd", compression_level=12, use_dictionary=True, row_group_size=rows)
+    pq.write_table(
+        table,
+        partial,
+        compression="zstd",
+        compression_level=COMPRESSION_LEVEL,
+        use_dictionary=True,
+        dictionary_pagesize_limit=MAX_DICTIONARY_BYTES,
+        row_group_size=rows,
+    )
     os.replace(partial, path)
 
 

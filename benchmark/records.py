@@ -8,27 +8,43 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 STATUSES = ("ok", "compile", "runtime", "incorrect", "timeout", "oom", "rejected")
 LANGUAGES = ("triton", "cuda", "torch")
 ORIGINS = ("seed", "mutation", "llm", "upstream")
+ANCHOR_KINDS = ("reference", "parent", "kernel")  # `kernel`: any other kernel, in the release of the paper only
 OPERATOR_CLASSES = (
     "constants", "memory", "precision", "loop", "fusion", "algorithm", "recombination", "host",
 )  # fmt: skip
 TAUS = {"110": 1.1, "125": 1.25, "141": 2**0.5, "200": 2.0}
 CHANGED_LOG2 = 0.043  # |log2 S| under 3% is not a change, whatever the interval says
 
+_INTERVAL = {"speedup": "f64?", "speedup_low": "f64?", "speedup_high": "f64?", "bin": "i64?"}
+# The same speedup from second sessions alone, null where a side was not measured again.
+_SECOND = {"second_speedup": "f64?", "second_speedup_low": "f64?", "second_speedup_high": "f64?"}
 _ENVIRONMENT = {"gpu": "str", "driver": "str", "cuda": "str", "torch": "str", "triton": "str", "harness_version": "str"}
+
+_PAIR = {
+    "pair_id": "str", "task": "str", "search_id": "str", "parent_id": "str", "child_id": "str",
+    "parent_code": "str", "child_code": "str", "child_status": "str", "operator": "str?", "operator_class": "str?",
+    "parent_us_geomean": "f64?", **_INTERVAL, **{f"resolved_{t}": "bool?" for t in TAUS}, "changed": "bool?",
+    "frontier": "bool?", "undo": "bool?", **_SECOND, "self_describing": "bool", "upstream_bin": "i64?",
+    "gpu": "str", "split": "str",
+}  # fmt: skip
 
 # Column types by a short name; a trailing `?` allows null.
 TABLES: Mapping[str, Mapping[str, str]] = {
     "tasks": {
         "task": "str", "source": "str", "family": "str", "statement": "str", "reference_code": "str", "facts": "str",
     },
+    "searches": {
+        "search_id": "str", "task": "str", "split": "str", "arm": "str", "mutator": "str", "isolation": "str",
+        "seeds": "str", "seed": "i64", "budget": "i64", "measured": "i64", "replay_tree": "bool", "ended": "str?",
+        "started_at": "str",
+    },
     "kernels": {
         "kernel_id": "str", "task": "str", "language": "str", "code": "str", "code_view": "str",
-        "structure_hash": "str", "status": "str", "error": "str?", "speedup": "f64?", "speedup_low": "f64?",
-        "speedup_high": "f64?", "bin": "i64?",
+        "structure_hash": "str", "self_describing": "bool", "status": "str", "error": "str?", **_INTERVAL, **_SECOND,
         "time_us_geomean": "f64?", "reference_us_geomean": "f64?", "compile_s": "f64?", "check_s": "f64?",
         "timing_s": "f64?", "timing_method": "str?", "isolation": "str", "n_processes": "i64", "registers": "i64?",
         "spills": "i64?", "shared_bytes": "i64?", "cubin_hash": "str?", **_ENVIRONMENT, "measured_at": "str",
@@ -47,27 +63,35 @@ TABLES: Mapping[str, Mapping[str, str]] = {
         "session_id": "str", "process": "i64", "kernel_id": "str", "case_id": "str", "side": "str",
         "repetition": "i64", "order": "i64", "time_ns": "f64",
     },
-    "pairs": {
-        "pair_id": "str", "task": "str", "search_id": "str", "parent_id": "str", "child_id": "str",
-        "parent_code": "str", "child_code": "str", "child_status": "str", "operator": "str?", "operator_class": "str?",
-        "parent_us_geomean": "f64", "speedup": "f64?", "speedup_low": "f64?", "speedup_high": "f64?", "bin": "i64?",
-        **{f"resolved_{t}": "bool?" for t in TAUS}, "changed": "bool?", "frontier": "bool?", "undo": "bool?",
-        "gpu": "str", "split": "str",
+    "pairs": _PAIR,
+    "same_program": _PAIR,
+    "eval": {
+        "pair_id": "str", "task": "str", "search_id": "str", "seed_id": "str", "anchor_kind": "str",
+        "anchor_id": "str?", "candidate_id": "str", "anchor_code": "str", "candidate_code": "str",
+        "anchor_us_geomean": "f64?", **_INTERVAL, "first_speedup": "f64?", "first_bin": "i64?", "weight": "f64",
+        "operator_class": "str?", "self_describing": "bool", "upstream_bin": "i64?", "gpu": "str", "split": "str",
     },
     "events": {"search_id": "str", "index": "i64", "kind": "str", "payload": "str"},
 }  # fmt: skip
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "tasks": ("task",),
+    "searches": ("search_id",),
     "kernels": ("kernel_id",),
     "nodes": ("node_id",),
     "sessions": ("session_id",),
     "measurements": ("session_id", "process", "kernel_id", "case_id", "side", "repetition"),
     "pairs": ("pair_id",),
+    "same_program": ("pair_id",),
+    "eval": ("pair_id",),
     "events": ("search_id", "index"),
 }
 PERFORMANCE_COLUMNS = ("speedup", "speedup_low", "speedup_high", "bin")
-_STATUS_COLUMN = {"kernels": "status", "pairs": "child_status"}
+STATUS_COLUMN = {"kernels": "status", "pairs": "child_status", "same_program": "child_status"}
+_ONLY_OK = (  # what a row may carry only if its status is `ok`
+    *PERFORMANCE_COLUMNS, *_SECOND, "time_us_geomean", "reference_us_geomean", *(f"resolved_{t}" for t in TAUS),
+    "changed", "frontier",
+)  # fmt: skip
 _ENUMS: Mapping[str, tuple[str, ...]] = {
     "status": STATUSES,
     "child_status": STATUSES,
@@ -77,7 +101,8 @@ _ENUMS: Mapping[str, tuple[str, ...]] = {
     "side": ("candidate", "reference"),
     "split": ("train", "validation", "test", "test_unseen_task"),
     "role": ("primary", "second"),
-    "isolation": ("strict", "shared"),
+    "isolation": ("strict", "shared", "unknown"),
+    "anchor_kind": ANCHOR_KINDS,
 }
 
 
@@ -147,26 +172,35 @@ def validate(name: str, data: pa.Table, where: str | None = None) -> None:
                 found = key if len(key) > 1 else key[0]
                 _fail(where, row, ", ".join(KEYS[name]), found, f"a value not used before (row {seen[key]} has it)")
             seen[key] = row
-    if name in _STATUS_COLUMN:
-        _validate_performance(name, data, where)
+    if name in STATUS_COLUMN:
+        _validate_failed(name, data, where)
+    if "bin" in data.column_names:
+        _validate_bins(data, where)
 
 
-def _validate_performance(name: str, data: pa.Table, where: str) -> None:
+def _validate_failed(name: str, data: pa.Table, where: str) -> None:
     import pyarrow.compute as pc
+
+    status = data.column(STATUS_COLUMN[name])
+    failed = pc.not_equal(status, "ok")
+    for column in (c for c in _ONLY_OK if c in data.column_names):
+        bad = _first(pc.and_(failed, pc.is_valid(data.column(column))))
+        if bad is not None:
+            expected = f"null, because {STATUS_COLUMN[name]} is '{status[bad].as_py()}'"
+            _fail(where, bad, column, data.column(column)[bad].as_py(), expected)
+
+
+def _validate_bins(data: pa.Table, where: str) -> None:
+    import numpy as np
 
     from benchmark.bins import bin_of
 
-    status = data.column(_STATUS_COLUMN[name])
-    failed = pc.not_equal(status, "ok")
-    for column in PERFORMANCE_COLUMNS:
-        bad = _first(pc.and_(failed, pc.is_valid(data.column(column))))
-        if bad is not None:
-            expected = f"null, because {_STATUS_COLUMN[name]} is '{status[bad].as_py()}'"
-            _fail(where, bad, column, data.column(column)[bad].as_py(), expected)
-    present = data.filter(pc.is_valid(data.column("speedup")))
-    if present.num_rows:
-        wrong = bin_of(present.column("speedup").to_numpy()) != present.column("bin").to_numpy(zero_copy_only=False)
-        if wrong.any():
-            key = present.column(KEYS[name][0])[int(wrong.argmax())].as_py()
-            row = data.column(KEYS[name][0]).to_pylist().index(key)
-            _fail(where, row, "bin", data.column("bin")[row].as_py(), "the bin of the row's speedup")
+    speedup = data.column("speedup").to_numpy()
+    present = ~np.isnan(speedup)
+    expected = np.full(data.num_rows, np.nan)
+    expected[present] = bin_of(speedup[present])
+    found = data.column("bin").cast("double").to_numpy()
+    wrong = ~((found == expected) | (np.isnan(found) & np.isnan(expected)))
+    if wrong.any():
+        row = int(wrong.argmax())
+        _fail(where, row, "bin", data.column("bin")[row].as_py(), "the bin of the row's speedup")

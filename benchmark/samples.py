@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmark.event_log import Measured, SearchLog
+from benchmark.records import TABLES
 
 Row = dict[str, Any]
 Samples = npt.NDArray[np.float64]
@@ -60,11 +61,12 @@ def is_primary(log: SearchLog, event: Measured) -> bool:
     return role == "primary"
 
 
-def thin(kernel: Kernel) -> tuple[list[Row], dict[tuple[str, int], Timing], int]:
-    """Return a kernel's measurement rows, {(search_id, event index): Timing} of the same samples, and how many samples
-    were left out: at most MAX_SAMPLES stay of a process, case and side, taken evenly over the recorded order.
+def thin(kernel: Kernel) -> tuple[dict[str, list[Any]], dict[tuple[str, int], Timing], int]:
+    """Return a kernel's rows of the measurements table by column, {(search_id, event index): Timing} of the same
+    samples, and how many samples were left out: at most MAX_SAMPLES stay of a process, case and side, taken evenly over
+    the recorded order.
     """
-    rows: list[Row] = []
+    columns: dict[str, list[Any]] = {name: [] for name in TABLES["measurements"]}
     timings: dict[tuple[str, int], Timing] = defaultdict(Timing)
     left_out = 0
     groups: dict[tuple[str, int, str], list[tuple[SearchLog, Measured, Mapping[str, Any]]]] = defaultdict(list)
@@ -82,15 +84,17 @@ def thin(kernel: Kernel) -> tuple[list[Row], dict[tuple[str, int], Timing], int]
             kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), MAX_SAMPLES)).round().astype(int))
             left_out += len(times) - len(kept)
             by_member: dict[int, list[float]] = defaultdict(list)
-            for repetition, index in enumerate(kept):
-                place, time, position = times[index]
-                by_member[position].append(time)
-                rows.append(
-                    {"session_id": session, "process": process, "kernel_id": kernel.kernel_id, "case_id": case_id,
-                     "side": side, "repetition": repetition, "order": place, "time_ns": float(time)}
-                )  # fmt: skip
+            for index in kept:
+                by_member[times[index][2]].append(times[index][1])
+            fixed = {"session_id": session, "process": process, "kernel_id": kernel.kernel_id, "case_id": case_id,
+                     "side": side}  # fmt: skip
+            for name, value in fixed.items():
+                columns[name] += [value] * len(kept)
+            columns["repetition"] += range(len(kept))
+            columns["order"] += [times[index][0] for index in kept]
+            columns["time_ns"] += [float(times[index][1]) for index in kept]
             for position, (log, event, case) in enumerate(members):
                 timing = timings[log.search_id, event.index]
                 timing.method[case_id] = case["method"]
                 timing.samples.setdefault(case_id, {})[side] = np.array(by_member[position])
-    return rows, dict(timings), left_out
+    return columns, dict(timings), left_out

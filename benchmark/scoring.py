@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmark.answers import Labels, align
+from benchmark.aggregation import Figures, TaskDraws, aggregate, fixed_values
+from benchmark.answers import Answers, Labels, align
 from benchmark.forecasts import Forecasts, check_made_for, read_forecasts
-from benchmark.metrics.bootstrap import (
-    LEAST_CLUSTERS,
-    Resamples,
-    draw,
-    mean_over_tasks,
-    nan_mean,
-    percentile_interval,
-)
-from benchmark.metrics.catalogue import HEADLINES, METRICS, Metric
-from benchmark.metrics.tally import Floats, Ints, once
+from benchmark.metrics.bootstrap import draw, nan_mean
+from benchmark.metrics.catalogue import HEADLINES, METRICS
+from benchmark.metrics.tally import Draws, Floats, Ints
 from benchmark.metrics.value import Value
 from benchmark.query import OFFLINE_TRACKS, TEST_SPLITS
+from benchmark.split_metrics import corp_figures, permutation_figures
 from benchmark.task_metrics import calibration_bins, pair_figures, pool_figures
 
 
@@ -34,7 +29,8 @@ class ScoreResult:
     `coverage` is the share of queries with a usable forecast, the mean over repeats. `clusters` is the number of units
     that the bootstrap draws: searches, or whole pools. `per_task[task][metric]` has an
     interval where the task has at least three searches. `replicates[metric]`, shape (resamples,), are the bootstrap
-    values: results on the same labels, resamples and seed share their draws and can be compared pairwise.
+    values: results on the same labels, resamples and seed share their draws and can be compared pairwise. So can tasks
+    with `task_draws`, which are kept on request.
     """
 
     name: str
@@ -50,6 +46,7 @@ class ScoreResult:
     metrics: Mapping[str, Value]
     per_task: Mapping[str, Mapping[str, Value]] = field(repr=False)
     replicates: Mapping[str, Floats] = field(repr=False, compare=False)
+    task_draws: TaskDraws | None = field(default=None, repr=False, compare=False)
 
     @property
     def headline(self) -> Value:
@@ -132,38 +129,42 @@ def score_labels(
     resamples: int = 1000,
     seed: int = 0,
     name: str | None = None,
+    keep_draws: bool = False,
 ) -> ScoreResult:
-    """Score forecasts against labels that are already loaded; see `score`."""
+    """Score forecasts against labels that are already loaded; see `score`. `keep_draws` fills `task_draws`."""
+    from threadpoolctl import threadpool_limits
+
+    check_track(track)
     check_made_for(forecasts.metadata, forecasts.source, dataset, track)
     rows = [np.flatnonzero(labels.task == t) for t in range(len(labels.tasks))]
     # A pool is one draw: its figures compare kernels of all searches with each other.
-    searches = [np.zeros(len(r), dtype=np.int64) if track == "pool" else _codes(labels.search[r]) for r in rows]
-    plan = draw([int(s.max()) + 1 for s in searches], resamples, seed)
+    clusters = [np.zeros(len(r), dtype=np.int64) if track == "pool" else _codes(labels.search[r]) for r in rows]
+    searches = tuple(int(c.max()) + 1 for c in clusters)
+    plan = draw(searches, resamples, seed)
+    weights = [np.concatenate([np.ones((1, m.shape[1])), m]) for m in plan.multiplicities]
+    draws = [Draws(cluster, weight) for cluster, weight in zip(clusters, weights, strict=True)]
     repeats = sorted(set(forecasts.repeat.tolist()))
-    catalogue = METRICS[track]
-    coverage, by_repeat = [], []
-    for repeat in repeats:
-        answers = align(forecasts, repeat, labels)
-        bins = calibration_bins(answers)
-        coverage.append(float(answers.answered.mean()))
-        tasks = []
-        for r, s, multiplicities in zip(rows, searches, plan.multiplicities, strict=True):
-            if track == "pool":
-                one = pool_figures(labels, answers, bins, r)
-                tasks.append({key: np.repeat(v, 1 + len(multiplicities), axis=0) for key, v in one.items()})
-            else:
-                weights = np.concatenate([once(len(r)), multiplicities[:, s]])
-                tasks.append(pair_figures(labels, answers, bins, r, weights))
-        by_repeat.append(tasks)
-    metrics, per_task, replicates = {}, {t: dict[str, Value]() for t in labels.tasks}, {}
-    counts = [int(s.max()) + 1 for s in searches]
+    by_repeat, once, coverage = [], [], []
+    with threadpool_limits(1, "blas"):  # the products are small: a second thread waits more than it works
+        for repeat in repeats:
+            answers = align(forecasts, repeat, labels)
+            coverage.append(float(answers.answered.mean()))
+            bins = calibration_bins(answers)
+            by_repeat.append([_figures(labels, answers, bins, r, d, track) for r, d in zip(rows, draws, strict=True)])
+            fixed = corp_figures(labels, answers, rows)
+            once.append(fixed if track == "pool" else fixed | permutation_figures(labels, answers, rows, seed))
+        catalogue = METRICS[track]
+        resampled = [metric for metric in catalogue.values() if metric.resampled]
+        found = aggregate(resampled, by_repeat, labels.tasks, searches, plan, whole_tasks=track == "pool")
+    metrics, replicates = dict(found.metrics), dict(found.replicates)
+    per_task = {task: dict(values) for task, values in found.per_task.items()}
     for key, metric in catalogue.items():
-        values = [[tasks[t][key] for t in range(len(rows))] for tasks in by_repeat]
-        metrics[key], replicates[key] = _macro(metric, values, plan, counts)
-        for t, task in enumerate(labels.tasks):
-            own = nan_mean(np.stack([_reduced(metric, v[t]) for v in values]))
-            drawn = own[1 + plan.members[plan.tasks == t]]
-            per_task[task][key] = _value(metric, float(own[0]), drawn, _why_no_interval(track, counts[t]), None)
+        if not metric.resampled:
+            values = nan_mean(np.stack([figures[key] for figures in once]))
+            metrics[key], of_task = fixed_values(metric, values, labels.tasks)
+            for task, value in of_task.items():
+                per_task[task][key] = value
+            replicates[key] = np.full(resamples, np.nan)
     return ScoreResult(
         name=name or forecasts.metadata.get("surrogate") or Path(forecasts.source).stem,
         dataset=dataset,
@@ -172,13 +173,23 @@ def score_labels(
         coverage=float(np.mean(coverage)),
         queries=len(labels),
         repeats=len(repeats),
-        clusters=sum(counts),
+        clusters=sum(searches),
         resamples=resamples,
         seed=seed,
-        metrics=metrics,
-        per_task=per_task,
+        metrics={key: metrics[key] for key in catalogue},
+        per_task={task: {key: values[key] for key in catalogue} for task, values in per_task.items()},
         replicates=replicates,
+        task_draws=found.draws if keep_draws else None,
     )
+
+
+def _figures(
+    labels: Labels, answers: Answers, bins: Mapping[str, Ints], rows: Ints, draws: Draws, track: str
+) -> Figures:
+    if track != "pool":
+        return pair_figures(labels, answers, bins, rows, draws)
+    one = pool_figures(labels, answers, bins, rows)
+    return {key: np.repeat(value, len(draws), axis=0) for key, value in one.items()}
 
 
 def score_by_class(
@@ -196,44 +207,3 @@ def score_by_class(
 
 def _codes(values: Ints) -> Ints:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _reduced(metric: Metric, values: Floats) -> Floats:
-    return np.abs(values).sum(axis=-1) if metric.binned else values
-
-
-def _macro(
-    metric: Metric, values: Sequence[Sequence[Floats]], plan: Resamples, searches: Sequence[int]
-) -> tuple[Value, Floats]:
-    """Return the macro mean over tasks and its replicates; values[repeat][task] has the sample itself in row 0."""
-    points, drawn, defined = [], [], np.zeros(len(searches), dtype=bool)
-    for tasks in values:
-        sample = np.stack([v[0] for v in tasks])
-        defined |= ~np.isnan(sample.reshape(len(tasks), -1)).any(axis=1)
-        points.append(_reduced(metric, nan_mean(sample)))
-        drawn.append(_reduced(metric, mean_over_tasks([v[1:] for v in tasks], plan)))
-    replicates = nan_mean(np.stack(drawn))
-    few = f"fewer than {LEAST_CLUSTERS} clusters to resample, no interval" if sum(searches) < LEAST_CLUSTERS else None
-    left_out = len(defined) - int(defined.sum())
-    partial = f"mean of {defined.sum()} of {len(defined)} tasks; in the others {metric.undefined}" if left_out else None
-    return _value(metric, float(nan_mean(np.array(points))), replicates, few, partial), replicates
-
-
-def _why_no_interval(track: str, searches: int) -> str | None:
-    if track == "pool":
-        return "whole pools are resampled, so that one pool has no interval"
-    return f"fewer than {LEAST_CLUSTERS} searches, no interval" if searches < LEAST_CLUSTERS else None
-
-
-def _value(metric: Metric, point: float, replicates: Floats, no_interval: str | None, remark: str | None) -> Value:
-    if np.isnan(point):
-        return Value(None, reason=metric.undefined)
-    interval = None
-    if not len(replicates):
-        no_interval = no_interval or "no resamples, no interval"
-    elif no_interval is None:
-        interval = percentile_interval(replicates)
-        no_interval = None if interval else "undefined in most resamples, no interval"
-    reason = "; ".join(text for text in (remark, no_interval) if text) or None
-    low, high = interval or (None, None)
-    return Value(point, low, high, reason)

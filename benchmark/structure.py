@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from benchmark.code_view import parse, remove_docstrings, strip_lexically
 from benchmark.cuda_source import is_cuda, scan
-from benchmark.telling_names import CPP_KEYWORDS, collect, root
+from benchmark.telling_names import CPP_KEYWORDS, collect, descendants, root
 
 LAUNCH_OPTIONS = frozenset(("num_warps", "num_stages", "num_ctas", "maxnreg", "configs"))
 _BUILTINS = frozenset(dir(builtins))
@@ -33,13 +33,18 @@ def structure_tokens(code: str) -> tuple[str, ...]:
     if tree is None:
         return tuple(_cuda_tokens(strip_lexically(code)))
     remove_docstrings(tree)
-    return tuple(_Serialiser(tree).tokens(tree))
+    return tuple(_Serialiser(tree).tokens)
 
 
 @lru_cache(maxsize=4096)
 def structure_hash(code: str) -> str:
     """Return `s-` and 16 hex digits over the structure tokens of a source."""
-    return "s-" + hashlib.sha256("\0".join(structure_tokens(code)).encode()).hexdigest()[:16]
+    return hash_tokens(structure_tokens(code))
+
+
+def hash_tokens(tokens: Sequence[str]) -> str:
+    """Return `s-` and 16 hex digits over structure tokens."""
+    return "s-" + hashlib.sha256("\0".join(tokens).encode()).hexdigest()[:16]
 
 
 def _cuda_tokens(text: str) -> Iterator[str]:
@@ -57,7 +62,7 @@ class _Serialiser:
     def __init__(self, tree: ast.Module) -> None:
         self.names = collect(tree, [])
         self.imports: dict[str, str] = {}
-        for node in ast.walk(tree):
+        for node in descendants(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     self.imports[alias.asname or alias.name.split(".")[0]] = (
@@ -66,53 +71,57 @@ class _Serialiser:
             elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     self.imports[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        self.tokens: list[str] = []
+        self._add(tree)
 
-    def tokens(self, node: ast.AST) -> Iterator[str]:
-        """Yield the tree in prefix order, each node with its end, so that no two trees read alike."""
+    def _add(self, node: ast.AST) -> None:
+        """Add the tree in prefix order, each node with its end, so that no two trees read alike."""
         if isinstance(node, ast.Import | ast.ImportFrom | ast.Pass):
             return
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
             node = node.operand
+        tokens = self.tokens
         if isinstance(node, ast.Constant):
-            yield "literal"
+            tokens.append("literal")
             if isinstance(node.value, str) and is_cuda(node.value):
-                yield from _cuda_tokens(node.value)
+                tokens.extend(_cuda_tokens(node.value))
             return
-        yield type(node).__name__
+        tokens.append(type(node).__name__)
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "0" for part in node.values)
             if is_cuda(text):
-                yield from _cuda_tokens(text)
+                tokens.extend(_cuda_tokens(text))
             for part in node.values:
                 if isinstance(part, ast.FormattedValue):
-                    yield from self.tokens(part.value)
+                    self._add(part.value)
         else:
-            yield from self._name(node)
-            for field, value in ast.iter_fields(node):
-                if field not in _SKIPPED_FIELDS and value is not None and value != []:
-                    yield from self._field(node, field, value)
-        yield "end"
+            self._add_name(node)
+            for field in node._fields:
+                value = None if field in _SKIPPED_FIELDS else getattr(node, field, None)
+                if value is not None and value != []:
+                    self._add_field(node, field, value)
+        tokens.append("end")
 
-    def _name(self, node: ast.AST) -> Iterator[str]:
+    def _add_name(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name):
             local = node.id in self.names.bound and node.id not in self.imports
-            yield self.imports.get(node.id, node.id if node.id in _BUILTINS and not local else "name")
+            self.tokens.append(self.imports.get(node.id, node.id if node.id in _BUILTINS and not local else "name"))
         elif isinstance(node, ast.Attribute):
             own = node.attr in self.names.attributes and root(node.value) not in self.imports
-            yield "attribute" if own else node.attr
+            self.tokens.append("attribute" if own else node.attr)
 
-    def _field(self, node: ast.AST, field: str, value: object) -> Iterator[str]:
+    def _add_field(self, node: ast.AST, field: str, value: object) -> None:
         if field == "keywords" and isinstance(node, ast.Call):
             library = root(node.func) in self.imports
             for word in node.keywords:
                 if word.arg not in LAUNCH_OPTIONS:
-                    yield (word.arg or "**") if library else "keyword"
-                    yield from self.tokens(word.value)
+                    self.tokens.append((word.arg or "**") if library else "keyword")
+                    self._add(word.value)
         elif isinstance(value, ast.AST):
-            yield field
-            yield from self.tokens(value)
+            self.tokens.append(field)
+            self._add(value)
         elif isinstance(value, list):
-            yield field
+            self.tokens.append(field)
             for item in value:
                 if isinstance(item, ast.AST):
-                    yield from self.tokens(item)
+                    self._add(item)

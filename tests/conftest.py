@@ -63,4 +63,5 @@ def synthetic_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def synthetic_dataset(synthetic_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the dataset `synthetic`; during the test the library finds it, and no other, by its name."""
     monkeypatch.setenv("KERNELCAST_DATA", str(synthetic_folder.parent))
+    monkeypatch.setenv("KERNELCAST_CACHE", str(synthetic_folder.parent / "nothing-downloaded"))
     return synthetic_folder

@@ -61,6 +61,49 @@ _BODIES = {
         cols = chunk * BLOCK + tl.arange(0, BLOCK)
         acc += tl.load(x_ptr + offset + cols, mask=cols < n, other=0.0{cache}){cast}""",
 }
+# The host code differs by style too: styles of different splits must not be near-duplicates of each other.
+_HOSTS = {
+    "chunked": """
+    (x,) = data
+    out = torch.empty(x.shape[0], device=x.device)
+    {launch}[(x.shape[0],)](x, out, x.shape[1], {options})
+    return out
+""",
+    "guarded": """
+    (x,) = data
+    out = x.new_zeros(x.shape[0])
+    if x.numel() > 0:
+        {launch}[(x.shape[0],)](x, out, x.shape[1], {options})
+    return out
+""",
+    "walking": """
+    rows, columns = data[0].size()
+    results = [torch.zeros(rows, dtype=torch.float32, device=data[0].device) for _ in range(1)]
+    for result in results:
+        assert columns % 2 == 0 or not data[0].is_sparse, "shape"
+        {launch}[lambda meta: (rows,)](data[0].contiguous(), result, columns, {options})
+    return results[-1].view(rows)
+""",
+    "paired": """
+    try:
+        matrix = data[0] if data[0].stride(1) == 1 else data[0].clone()
+    except IndexError as error:
+        raise ValueError("expected a matrix") from error
+    with torch.no_grad():
+        answer = torch.full((matrix.shape[0],), float("nan"), device="cuda")
+        {launch}[matrix.shape[0], 1, 1](matrix, answer, matrix.shape[1], {options})
+        return answer
+""",
+    "hoisted": """
+    def launch(source, sink):
+        grid = (triton.cdiv(source.numel(), source.shape[-1]),)
+        {launch}[grid](source, sink, source.shape[-1], {options})
+        return sink
+
+    shape = tuple(data[0].shape[:-1])
+    return launch(data[0].reshape(-1, data[0].shape[-1]), data[0].new_empty(shape).flatten()).reshape(shape)
+""",
+}
 _SOURCE = '''"""Kernel for {task}, {hint}."""
 import torch
 import triton
@@ -75,12 +118,7 @@ def {task}_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
 {passes}    tl.store(out_ptr + row, total)
 
 
-def custom_kernel(data):
-    (x,) = data
-    out = torch.empty(x.shape[0], device=x.device)
-    {task}_kernel[(x.shape[0],)](x, out, x.shape[1], BLOCK={block}, num_warps={warps})
-    return out
-'''
+def custom_kernel(data):{host}'''
 
 
 @dataclass(frozen=True)
@@ -112,8 +150,10 @@ class Recipe:
             cache=', cache_modifier=".cg"' if self.cache else "", cast=".to(tl.float32)" if self.cast else ""
         )
         passes = "".join(f"    total = total * {1.0 + i} - total * {0.0 + i}\n" for i in range(self.passes))
+        options = f"BLOCK={self.block}, num_warps={self.warps}"
+        host = _HOSTS[self.style].format(launch=f"{task}_kernel", options=options)
         hint = f"targeting {2 ** self.log2_speedup(task):.2f}x"
-        return _SOURCE.format(task=task, hint=hint, body=body, passes=passes, block=self.block, warps=self.warps)
+        return _SOURCE.format(task=task, hint=hint, body=body, passes=passes, host=host)
 
 
 def mutate(recipe: Recipe, rng: np.random.Generator) -> tuple[Recipe, str, str]:
@@ -151,7 +191,7 @@ class SearchWriter:
 
     def start(self, seeds: Sequence[str], budget: int) -> None:
         """Write what comes before the first kernel."""
-        family = {**TASKS, UNSEEN_TASK[0]: UNSEEN_TASK[1]}[self.task]
+        family = {**TASKS, UNSEEN_TASK[0]: UNSEEN_TASK[1]}.get(self.task, "reduce")
         cases = [
             {"case_id": c, "params": {"rows": 4096, "columns": n, "dtype": "float32"}, "bytes": 16384 * n,
              "flops": 4096 * n, "timing": True}
@@ -167,12 +207,22 @@ class SearchWriter:
             task={"name": self.task, "source": "operator", "family": family, "statement": f"Compute {self.task}.",
                   "reference_code": reference, "cases": cases},
         )  # fmt: skip
-        self.add("session_started", session={
-            "session_id": self.session_id, "role": "primary", "isolation": "strict", "sandbox": "fork",
+        self.add("session_started", session=self._session("primary"))
+
+    def _session(self, role: str) -> dict[str, Any]:
+        return {
+            "session_id": self.session_id, "role": role, "isolation": "strict", "sandbox": "fork",
             "timing_method": "graph", "gpu": "Synthetic GPU", "driver": "1.0", "cuda": "13.0", "torch": "2.11.0",
             "triton": "3.6.0", "harness_version": "0.1.0", "sm_clock_mhz": 1980, "memory_clock_mhz": 3201,
             "temperature_c": 40, "started_at": CLOCK.format(0, 1),
-        })  # fmt: skip
+        }  # fmt: skip
+
+    def measure_again(self) -> None:
+        """Start a second session, as after another start of the machine, and measure every kernel once more."""
+        self.session_id, self.processes = f"{self.session_id}-again", 0
+        self.add("session_started", session=self._session("second"))
+        for node in self.recipes:
+            self.measure(node)
 
     def propose(self, recipe: Recipe, parent: str | None, step: int, operator: str = "", klass: str = "",
                 code: str | None = None) -> str:  # fmt: skip
@@ -272,14 +322,18 @@ def write_log(folder: Path, events: Sequence[Mapping[str, Any]], compress: bool 
     return path
 
 
-def make_search(task: str, split: str, number: int = 0, kernels: int = 20, seed: int = 0) -> SearchWriter:
-    """Return one finished search, not saved yet."""
+def make_search(
+    task: str, split: str, number: int = 0, kernels: int = 20, seed: int = 0, again: bool = False
+) -> SearchWriter:
+    """Return one finished search, not saved yet; with `again`, its kernels are measured a second time."""
     styles = STYLES["test" if split == "test_unseen_task" else split]
     writer = SearchWriter(task, split, number, seed)
     writer.start([f"triton_{style}" for style in styles], kernels)
     for place, style in enumerate(styles):
         writer.measure(writer.propose(Recipe(style, block=256 << place), None, 0))
     writer.grow(kernels)
+    if again:
+        writer.measure_again()
     return writer
 
 

@@ -1,1 +1,1 @@
-"""Metrics as pure functions over NumPy arrays; aggregation over tasks is in `benchmark.scoring`."""
+"""Metrics as pure functions over NumPy arrays; means over tasks and intervals are in `benchmark.aggregation`."""

@@ -57,10 +57,19 @@ def mean_over_tasks(values: Sequence[Floats], plan: Resamples) -> Floats:
 
     A task whose value is NaN in a resample is left out of that resample's mean; NaN where no task has a value.
     """
+    from scipy.sparse import csr_array
+
     sizes = np.array([len(v) for v in values], dtype=np.int64)
     start = np.cumsum(sizes) - sizes
-    drawn = np.concatenate(list(values))[start[plan.tasks] + plan.members]
-    return nan_mean(drawn, axis=1)
+    index = start[plan.tasks] + plan.members
+    resamples, tasks = index.shape
+    flat = np.concatenate([v.reshape(len(v), int(np.prod(v.shape[1:]))) for v in values])
+    present = ~np.isnan(flat)
+    rows = np.arange(0, resamples * tasks + 1, max(tasks, 1))[: resamples + 1]
+    drawn = csr_array((np.ones(index.size), index.reshape(-1), rows), shape=(resamples, len(flat)))
+    total, count = drawn @ np.where(present, flat, 0.0), drawn @ present.astype(np.float64)
+    mean: Floats = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return mean.reshape(resamples, *values[0].shape[1:])
 
 
 def nan_mean(values: Floats, axis: int = 0) -> Floats:
@@ -78,6 +87,27 @@ def percentile_interval(replicates: Floats, level: float = LEVEL) -> tuple[float
         return None
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def interval_of_counts(values: Floats, counts: Ints, level: float = LEVEL) -> Floats:
+    """Return `percentile_interval` of each column, shape (2, columns), when row i of the values occurs counts[i] times.
+
+    `values` has shape (u, columns), NaN where undefined; an interval is NaN where `percentile_interval` has none.
+    """
+    defined = ~np.isnan(values)
+    total = (defined * counts[:, None]).sum(axis=0)
+    order = np.argsort(values, axis=0)  # NaN last
+    ordered = np.take_along_axis(values, order, axis=0)
+    upto = np.cumsum(counts[order] * np.take_along_axis(defined, order, axis=0), axis=0)
+    ends = []
+    for q in ((1 - level) / 2, (1 + level) / 2):
+        place = np.maximum(total - 1, 0) * q
+        below = np.floor(place)
+        at = [np.argmax(upto > k, axis=0)[None, :] for k in (below, np.minimum(below + 1, np.maximum(total - 1, 0)))]
+        low, high = (np.take_along_axis(ordered, index, axis=0)[0] for index in at)
+        ends.append(low + (high - low) * (place - below))
+    interval: Floats = np.where((total > 0) & (2 * total >= counts.sum()), np.stack(ends), np.nan)
+    return interval
 
 
 def paired_p_value(difference: Floats, clusters: int) -> float:

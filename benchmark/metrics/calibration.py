@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmark.bins import N_BINS
-from benchmark.metrics.tally import Floats, Ints
+from benchmark.metrics.tally import Draws, Floats, Ints
 from benchmark.metrics.value import Value
 
 SUM_TOLERANCE = 1e-4
@@ -23,8 +23,10 @@ ECE_BINS = 10
 
 def _distribution(rows: npt.ArrayLike, name: str) -> Floats:
     p = np.atleast_2d(np.asarray(rows, dtype=np.float64))
-    wrong = ~(np.isfinite(p).all(axis=1) & (p >= 0).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= SUM_TOLERANCE))
-    if wrong.any():
+    # NaN fails every comparison, and an infinity makes the sum infinite or NaN.
+    off = np.abs(p.sum(axis=1) - 1)
+    if p.size and not (p.min() >= 0 and off.max() <= SUM_TOLERANCE):
+        wrong = ~((p >= 0).all(axis=1) & (off <= SUM_TOLERANCE))
         row = int(wrong.argmax())
         raise ValueError(f"{name}, row {row}: {p[row].tolist()} is not a distribution; its sum is {p[row].sum():.6g}")
     return p
@@ -80,11 +82,14 @@ def least_log_loss(label: npt.ArrayLike, floor: float = LOG_FLOOR) -> Floats:
     zero.
     """
     q = np.sort(_distribution(label, "label"), axis=1)[:, ::-1]
-    kept = np.arange(q.shape[1])[None, :] <= np.arange(q.shape[1])[:, None]  # row k keeps the k + 1 largest bins
-    forecasts = q[:, None, :] * kept / np.maximum((q[:, None, :] * kept).sum(axis=2, keepdims=True), 1e-300)
-    losses = -(q[:, None, :] * np.log(np.maximum(forecasts, floor))).sum(axis=2)
-    least: Floats = np.maximum(losses.min(axis=1), 0.0)
-    return least
+    logs = np.log(np.maximum(q, 1e-300))
+    kept = np.cumsum(q, axis=1)
+    least = np.full(len(q), np.inf)
+    for k in range(1, q.shape[1] + 1):  # the forecast that keeps the k largest bins
+        costs = np.maximum(logs[:, :k] - np.log(kept[:, k - 1 : k]), np.log(floor))
+        least = np.minimum(least, -(q[:, :k] * costs).sum(axis=1) - q[:, k:].sum(axis=1) * np.log(floor))
+    floored: Floats = np.maximum(least, 0.0)
+    return floored
 
 
 def entropy(forecast: npt.ArrayLike) -> Floats:
@@ -109,17 +114,37 @@ def equal_mass_bin(confidence: npt.ArrayLike, bins: int = ECE_BINS) -> Ints:
     return (np.searchsorted(ordered, c, side="left") * bins // max(len(c), 1)).astype(np.int64)
 
 
-def calibration_gaps(confidence: npt.ArrayLike, correct: npt.ArrayLike, bin_index: Ints, multiplicity: Ints) -> Floats:
+def calibration_gaps(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, bin_index: Ints, draws: Draws, row_weight: Floats | None = None
+) -> Floats:
     """Return, for each resample and bin, sum over rows of (correct - confidence) / rows, shape (m, bins).
 
-    The expected calibration error is the sum over bins of its absolute value. Rows of NaN where a resample has no row.
+    The expected calibration error is the sum over bins of its absolute value. NaN where a resample has no row.
     """
     gap = np.asarray(correct, dtype=np.float64) - np.asarray(confidence, dtype=np.float64)
-    members = (bin_index[:, None] == np.arange(ECE_BINS)) * gap[:, None]
-    total = multiplicity.sum(axis=1, keepdims=True)
-    sums = multiplicity @ members
-    gaps: Floats = np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0)
-    return gaps
+    return draws.mean((bin_index[:, None] == np.arange(ECE_BINS)) * gap[:, None], row_weight)
+
+
+def classwise_gaps(forecast: npt.ArrayLike, label: npt.ArrayLike, draws: Draws) -> Floats:
+    """Return the gaps of each class in ten equal-width bins of its probability, over the classes, shape (m, 8 x 10).
+
+    The class-wise calibration error is the sum of their absolute values.
+    """
+    p, q = _both(forecast, label)
+    index = equal_width_bin(np.minimum(p, 1.0))
+    members = (index[:, :, None] == np.arange(ECE_BINS)) * (q - p)[:, :, None] / p.shape[1]
+    return draws.mean(members.reshape(len(p), p.shape[1] * ECE_BINS))
+
+
+def classwise_calibration_error(forecast: npt.ArrayLike, label: npt.ArrayLike) -> Value:
+    """Return (1/8) sum over classes b and bins of (rows / n) |mean q_b - mean p_b|, in [0, 1] (Kull et al. 2019).
+
+    Ten equal-width bins of each class's own probability, of which the last is closed; q is the label distribution.
+    """
+    p, q = _both(forecast, label)
+    if not len(p):
+        return Value(None, reason="no forecast")
+    return Value(float(np.abs(classwise_gaps(p, q, Draws.sample(len(p)))).sum()))
 
 
 def expected_calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike, *, equal_mass: bool = False) -> Value:
@@ -132,7 +157,7 @@ def expected_calibration_error(confidence: npt.ArrayLike, correct: npt.ArrayLike
     if not len(c):
         return Value(None, reason="no forecast")
     index = equal_mass_bin(c) if equal_mass else equal_width_bin(c)
-    return Value(float(np.abs(calibration_gaps(c, correct, index, np.ones((1, len(c)), dtype=np.int64))).sum()))
+    return Value(float(np.abs(calibration_gaps(c, correct, index, Draws.sample(len(c)))).sum()))
 
 
 def top_label(forecast: npt.ArrayLike, label: npt.ArrayLike) -> tuple[Floats, Floats]:

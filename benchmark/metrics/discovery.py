@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from benchmark.metrics.tally import Floats, Ints, TieGroups, once
+from benchmark.metrics.tally import Draws, Floats, TieGroups, harmonic_numbers
 from benchmark.metrics.value import Value
 
 NO_POSITIVE = "no positive row"
@@ -19,39 +19,73 @@ ONE_CLASS = "all rows are of one class"
 
 
 @dataclass(frozen=True)
-class Tally:
-    """Rows and positives in each group of tied scores and before it, from the highest score down, each (m, groups)."""
+class ClusterCounts:
+    """As `Tally`, for each cluster by itself: `rows` and `positives` (clusters,), the others (clusters, groups)."""
 
-    size: Ints
-    before: Ints
-    hits: Ints
-    hits_before: Ints
+    rows: Floats
+    positives: Floats
+    size: Floats
+    before: Floats
+    hits: Floats
+    hits_before: Floats
 
     @classmethod
-    def of(cls, score: npt.ArrayLike, positive: npt.ArrayLike, multiplicity: Ints | None = None) -> Tally:
-        """Count the sample once, or resamples that hold row i `multiplicity[:, i]` times. Raises ValueError for NaN."""
+    def of(cls, score: npt.ArrayLike, positive: npt.ArrayLike, draws: Draws) -> ClusterCounts:
+        """Count the rows of each cluster. Raises ValueError for NaN and for unequal lengths."""
         groups = TieGroups.of(score, descending=True)
         y = np.asarray(positive, dtype=bool)
         if y.shape != groups.group.shape:
             raise ValueError(f"{len(groups.group)} scores and labels of shape {y.shape}, expected the same length")
-        weight = once(len(y)) if multiplicity is None else multiplicity
-        return cls(*groups.counts(weight), *groups.counts(weight * y))
+        size, before = groups.by_cluster(draws)
+        hits, hits_before = groups.by_cluster(draws, y)
+        kept = hits.any(axis=0)
+        parts = (part[:, kept] for part in (size, before, hits, hits_before))
+        return cls(size.sum(axis=1), hits.sum(axis=1), *parts)
 
     @property
-    def rows(self) -> Ints:
-        """The number of rows of each resample, shape (m,)."""
-        total: Ints = self.size.sum(axis=1)
-        return total
+    def width(self) -> int:
+        """How many numbers a resample of all arrays takes."""
+        return 4 * int(self.size.shape[1])
 
-    @property
-    def positives(self) -> Ints:
-        """The number of positive rows of each resample, shape (m,)."""
-        total: Ints = self.hits.sum(axis=1)
-        return total
+    def drawn(self, weight: Floats) -> Tally:
+        """Return the counts of resamples that hold each cluster as often as `weight`, (m, clusters), says."""
+        return Tally(
+            weight @ self.rows,
+            weight @ self.positives,
+            *(weight @ part for part in (self.size, self.before, self.hits, self.hits_before)),
+        )
 
-    def hits_at(self, k: Ints) -> Floats:
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of rows and positives along the order of scores, from the highest down.
+
+    `rows` and `positives`, shape (m,), are the totals. The others, shape (m, groups), count rows and positives in each
+    group of tied scores and before it; groups without a positive matter to no metric here and are left out.
+    """
+
+    rows: Floats
+    positives: Floats
+    size: Floats
+    before: Floats
+    hits: Floats
+    hits_before: Floats
+
+    @classmethod
+    def of(cls, score: npt.ArrayLike, positive: npt.ArrayLike, draws: Draws | None = None) -> Tally:
+        """Count the sample once, or each of its resamples. Raises ValueError for NaN and for unequal lengths."""
+        drawn = draws or Draws.sample(len(np.asarray(score)))
+        return ClusterCounts.of(score, positive, drawn).drawn(drawn.weight)
+
+    @classmethod
+    def all_tied(cls, rows: Floats, positives: Floats) -> Tally:
+        """Return the tally of a constant score, from the totals of each resample."""
+        nothing = np.zeros((len(rows), 1))
+        return cls(rows, positives, rows[:, None], nothing, positives[:, None], nothing)
+
+    def hits_at(self, k: npt.ArrayLike) -> Floats:
         """Return the expected number of positives among the k[r] highest scores of each resample r, shape (m,)."""
-        taken = np.clip((k[:, None] - self.before) / np.maximum(self.size, 1), 0.0, 1.0)
+        taken = np.clip((np.asarray(k)[:, None] - self.before) / np.maximum(self.size, 1), 0.0, 1.0)
         expected: Floats = (self.hits * taken).sum(axis=1)
         return expected
 
@@ -68,9 +102,10 @@ def average_precision_resampled(tally: Tally) -> Floats:
     # In a tie group of m rows with t positives, place i holds a positive with probability t / m, and then
     # (i - 1)(t - 1)/(m - 1) positives are expected before it in the group: the sum over i of
     # (t / m)(t0 + 1 + (i - 1) slope)/(n0 + i) has a closed form in harmonic numbers.
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, int(tally.rows.max(initial=0)) + 1))])
+    harmonic = harmonic_numbers(int(tally.rows.max(initial=0)))
+    start, end = n0.astype(np.int64), (n0 + m).astype(np.int64)
     slope = (t - 1) / np.maximum(m - 1, 1)
-    precision = slope * m + (t0 + 1 - slope - slope * n0) * (harmonic[n0 + m] - harmonic[n0])
+    precision = slope * m + (t0 + 1 - slope - slope * n0) * (harmonic[end] - harmonic[start])
     expected = np.where(t > 0, t / np.maximum(m, 1) * precision, 0.0).sum(axis=1)
     return np.minimum(_ratio(expected, tally.positives), 1.0)
 
@@ -87,9 +122,7 @@ def average_precision(score: npt.ArrayLike, positive: npt.ArrayLike) -> Value:
 
 def random_average_precision_resampled(tally: Tally) -> Floats:
     """Return the expected average precision of a random order, which is what a constant score gets, shape (m,)."""
-    rows, positives = tally.rows[:, None], tally.positives[:, None]
-    nothing = np.zeros_like(rows)
-    return average_precision_resampled(Tally(rows, nothing, positives, nothing))
+    return average_precision_resampled(Tally.all_tied(tally.rows, tally.positives))
 
 
 def auroc_resampled(tally: Tally) -> Floats:
@@ -110,53 +143,59 @@ def base_rate_resampled(tally: Tally) -> Floats:
     return np.where(tally.positives > 0, _ratio(tally.positives, tally.rows), np.nan)
 
 
+def _top(tally: Tally, fraction: float) -> Floats:
+    return np.maximum(np.ceil(np.round(fraction * tally.rows, 9)), 1)
+
+
 def precision_at(score: npt.ArrayLike, positive: npt.ArrayLike, k: int) -> Value:
     """Return the expected share of positives among the k highest scores, in [0, 1]."""
     tally = Tally.of(score, positive)
     if not 1 <= k <= tally.rows[0]:
-        return Value(None, reason=f"k is {k} and there are {tally.rows[0]} rows")
-    return Value(float(tally.hits_at(np.array([k]))[0]) / k)
+        return Value(None, reason=f"k is {k} and there are {tally.rows[0]:.0f} rows")
+    return Value(float(tally.hits_at([k])[0]) / k)
+
+
+def precision_resampled(tally: Tally, fraction: float) -> Floats:
+    """Return, for each resample, the precision among the top ceil(fraction n), shape (m,); NaN without a positive."""
+    k = _top(tally, fraction)
+    return np.where(tally.positives > 0, tally.hits_at(k) / k, np.nan)
 
 
 def recall_at(score: npt.ArrayLike, positive: npt.ArrayLike, k: int) -> Value:
     """Return the expected share of all positives that the k highest scores hold, in [0, 1]."""
     tally = Tally.of(score, positive)
     if not 1 <= k <= tally.rows[0]:
-        return Value(None, reason=f"k is {k} and there are {tally.rows[0]} rows")
-    return Value.of(float(_ratio(tally.hits_at(np.array([k])), tally.positives)[0]), NO_POSITIVE)
+        return Value(None, reason=f"k is {k} and there are {tally.rows[0]:.0f} rows")
+    return Value.of(float(_ratio(tally.hits_at([k]), tally.positives)[0]), NO_POSITIVE)
+
+
+def recall_resampled(tally: Tally, fraction: float) -> Floats:
+    """Return, for each resample, the share of the positives among the top ceil(fraction n), shape (m,)."""
+    return _ratio(tally.hits_at(_top(tally, fraction)), tally.positives)
 
 
 def lift_resampled(tally: Tally, fraction: float) -> Floats:
     """Return, for each resample, the precision among the top ceil(fraction n) over the base rate, shape (m,)."""
-    k = np.maximum(np.ceil(np.round(fraction * tally.rows, 9)).astype(np.int64), 1)
+    k = _top(tally, fraction)
     return _ratio(tally.hits_at(k) / k * tally.rows, tally.positives)
 
 
 def lift(score: npt.ArrayLike, positive: npt.ArrayLike, fraction: float) -> Value:
-    """Return how many times the base rate the precision among the top ceil(fraction n) is; 1 is chance."""
+    """Return how many times the base rate the precision among the top ceil(fraction n) is, at least 0; 1 is chance."""
     return Value.of(float(lift_resampled(Tally.of(score, positive), fraction)[0]), NO_POSITIVE)
 
 
-def permutation_p_value(
-    score: npt.ArrayLike, positive: npt.ArrayLike, search: npt.ArrayLike, permutations: int = 1000, seed: int = 0
-) -> Value:
-    """Return the share of label permutations within searches whose average precision is at least the observed one.
+def precision_recall_curve(score: npt.ArrayLike, positive: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return the scores in descending order without ties, and precision and recall of the rows at or above each.
 
-    Counts the observed order among the permutations, so that the value is in (0, 1] (Phipson and Smyth 2010). Labels
-    move only within a search: what a score gains by telling one search from another is in the null as well.
+    All of shape (distinct scores,); recall ends at 1. Raises ValueError without a positive, for which recall is
+    undefined. scikit-learn's `precision_recall_curve` without its end points.
     """
     s, y = np.asarray(score, dtype=np.float64), np.asarray(positive, dtype=bool)
-    observed = average_precision(s, y)
-    if observed.value is None:
-        return observed
-    _, cluster = np.unique(np.asarray(search), return_inverse=True)
-    rng = np.random.default_rng(seed)
-    # Rows are keyed by search, then by score, so that the p-value does not depend on the order of the file.
-    by_cluster = np.lexsort((y, s, cluster))
-    s, y, cluster = s[by_cluster], y[by_cluster], cluster[by_cluster]
-    at_least = 0
-    for _ in range(permutations):
-        shuffled = y[np.lexsort((rng.random(len(y)), cluster))]
-        drawn = average_precision_resampled(Tally.of(s, shuffled))[0]
-        at_least += bool(drawn >= observed.value - 1e-12)
-    return Value((1 + at_least) / (1 + permutations))
+    if not y.any():
+        raise ValueError(f"{NO_POSITIVE}, so that recall is undefined")
+    groups = TieGroups.of(s, descending=True)
+    sample = Draws.sample(len(y))
+    size, hits = groups.by_cluster(sample)[0][0], groups.by_cluster(sample, y)[0][0]
+    found = np.cumsum(hits)
+    return np.unique(s)[::-1], found / np.cumsum(size), found / found[-1]

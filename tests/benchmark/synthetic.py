@@ -13,11 +13,13 @@ from benchmark.forecasts import Forecasts
 from benchmark.records import OPERATOR_CLASSES
 
 
-def label_table(tasks: int = 4, searches: int = 4, rows: int = 12, fail: float = 0.15, seed: int = 0) -> pa.Table:
+def label_table(
+    tasks: int = 4, searches: int = 4, rows: int = 12, fail: float = 0.15, seed: int = 0, spread: float = 0.8
+) -> pa.Table:
     """Return a table with the columns of `load_labels`: `rows` rows in each of `searches` searches of each task."""
     rng = np.random.default_rng(seed)
     n = tasks * searches * rows
-    log2 = rng.normal(0.0, 0.8, n)
+    log2 = rng.normal(0.0, spread, n)
     sd = rng.uniform(0.005, 0.05, n)
     ok = rng.random(n) >= fail
     place = np.arange(n)

@@ -15,6 +15,7 @@ from benchmark.data_access import (
     available_splits,
     available_tracks,
     dataset_names,
+    load_eval,
     load_kernels,
     load_labels,
     load_measurements,
@@ -37,10 +38,21 @@ def test_what_there_is() -> None:
     assert available_tracks(NAME) == ("pairs", "pool")
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [name for name in TABLES if name != "eval"])
 def test_every_table_loads_with_its_columns(name: str) -> None:
     table = load_table(name, dataset=NAME)
     assert table.num_rows and table.column_names == list(TABLES[name])
+
+
+def test_a_table_that_the_dataset_lacks_is_named() -> None:
+    with pytest.raises(DataError, match="dataset 'synthetic' has no table 'eval'"):
+        load_eval(dataset=NAME)
+
+
+def test_tables_come_as_frames_too() -> None:
+    frame = load_pairs("test", NAME, ["pair_id", "speedup"], pandas=True)
+    assert list(frame.columns) == ["pair_id", "speedup"] and len(frame) == load_pairs("test", NAME).num_rows
+    assert len(load_measurements("test", NAME, pandas=True)) == load_measurements("test", NAME).num_rows
 
 
 def test_splits_add_up_and_columns_are_projected() -> None:
@@ -161,6 +173,27 @@ def test_files_that_do_not_fit_the_manifest(broken: Path) -> None:
     (kernels / "test-00000-of-00001.parquet").unlink()
     with pytest.raises(FileNotFoundError, match=r"test-00000-of-00001.parquet: no such file"):
         load_kernels("test", NAME)
+
+
+def test_a_downloaded_dataset_is_found_and_completes_one_without_samples(
+    broken: Path, synthetic_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = load_measurements(dataset=NAME).num_rows
+    shutil.rmtree(broken / "measurements")
+    with pytest.raises(FileNotFoundError, match="`kernelcast data download` fetches it"):
+        load_measurements(dataset=NAME)
+    cache = tmp_path / "cache" / "data"
+    shutil.copytree(synthetic_folder, cache / NAME)
+    monkeypatch.setenv("KERNELCAST_CACHE", str(tmp_path / "cache"))
+    assert load_measurements(dataset=NAME).num_rows == samples
+    # A download of other rows under the same name completes nothing.
+    manifest = json.loads((cache / NAME / "manifest.json").read_text())
+    manifest["files"]["measurements/all-00000-of-00001.parquet"]["sha256"] = "0"
+    (cache / NAME / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(FileNotFoundError):
+        load_measurements(dataset=NAME)
+    shutil.rmtree(broken)
+    assert dataset_names() == (NAME,) and data_access.dataset_path(NAME) == cache / NAME
 
 
 def test_a_file_that_changed_is_read_again(broken: Path) -> None:

@@ -36,6 +36,18 @@ def test_the_signature_estimates_the_index(other: str) -> None:
 
 def test_the_most_alike_of_several() -> None:
     signatures = np.array([minhash_signature(code) for code in (SOURCE, UNRELATED)])
-    assert most_alike(signatures, signatures[:1]).tolist() == [
-        1.0, float((signatures[0] == signatures[1]).mean())
-    ]  # fmt: skip
+    best, where = most_alike(signatures, signatures[:1])
+    assert best.tolist() == [1.0, float((signatures[0] == signatures[1]).mean())] and where.tolist() == [0, 0]
+    best, where = most_alike(signatures, signatures)
+    assert best.tolist() == [1.0, 1.0] and where.tolist() == [0, 1]
+    best, where = most_alike(signatures, signatures[:0])
+    assert best.tolist() == [0.0, 0.0] and where.tolist() == [-1, -1]
+
+
+def test_many_signatures_are_compared_like_a_few() -> None:
+    rng = np.random.default_rng(0)
+    # Few values in each entry, so that rows agree by chance, and more rows than one block.
+    some, others = (rng.integers(0, 3, (n, PERMUTATIONS), dtype=np.uint64) for n in (1500, 40))
+    best, where = most_alike(some, others)
+    exact = (some[:, None, :] == others[None, :, :]).mean(axis=2)
+    assert best.tolist() == exact.max(axis=1).tolist() and where.tolist() == exact.argmax(axis=1).tolist()

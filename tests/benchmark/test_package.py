@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import lzma
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from benchmark.event_log import LogError, read_events
+from benchmark.event_log import LogError, find_logs, read_events
 from benchmark.identity import pair_id
 from benchmark.integrity import check_dataset
 from benchmark.package import package
@@ -84,7 +85,7 @@ def test_the_manifest_says_what_is_there(synthetic_folder: Path) -> None:
         data = (synthetic_folder / relative).read_bytes()
         assert entry["bytes"] == len(data) and entry["sha256"] == hashlib.sha256(data).hexdigest()
         assert entry["rows"] == pq.read_metadata(synthetic_folder / relative).num_rows
-    assert manifest["splits"]["row_total"] == {
+    assert manifest["splits"]["seeds"]["row_total"] == {
         "triton_chunked": "train", "triton_guarded": "train", "triton_hoisted": "test", "triton_paired": "test",
         "triton_walking": "validation",
     }  # fmt: skip
@@ -230,7 +231,17 @@ def test_a_child_that_compiles_to_its_parent_is_noise_not_a_pair(tmp_path: Path)
     timed(writer, same, 99.0)
     found = packed(tmp_path, writer)
     assert len(found["pairs"]) == 1 and len(found["kernels"]) == 3
-    assert dropped(found["manifest"], "pairs") == {"A/A: same compiled code and same view as the parent": 1}
+    (again,) = found["same_program"]
+    assert again["speedup"] == pytest.approx(100 / 99) and again["operator"] == "reword" and again["undo"] is False
+    assert again["pair_id"] not in {pair["pair_id"] for pair in found["pairs"]}
+
+
+def test_an_edit_of_the_host_code_alone_makes_a_pair(tmp_path: Path) -> None:
+    writer, seed, _ = pair_search()
+    code = SEED.source("row_total").replace("torch.empty", "torch.zeros")
+    timed(writer, writer.propose(SEED, seed, 1, "output_fill", "host", code=code), 99.0)
+    found = packed(tmp_path, writer)
+    assert len(found["pairs"]) == 2 and "same_program" not in found
 
 
 def test_sides_that_were_timed_by_different_methods_are_not_compared(tmp_path: Path) -> None:
@@ -445,7 +456,9 @@ def rewrite(folder: Path, relative: str, change: Callable[[pa.Table], pa.Table])
     pq.write_table(table, path)
     manifest = json.loads((folder / "manifest.json").read_text())
     data = path.read_bytes()
-    manifest["files"][relative] |= {"rows": table.num_rows, "sha256": hashlib.sha256(data).hexdigest()}
+    manifest["files"][relative] |= {
+        "rows": table.num_rows, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()
+    }  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -508,14 +521,46 @@ def test_validate_finds_files_that_are_cut_changed_missing_or_added(damaged: Pat
     (damaged / KERNELS).write_bytes((damaged / KERNELS).read_bytes()[:-30])
     (damaged / PAIRS).unlink()
     shutil.copyfile(damaged / NODES, damaged / "nodes" / "extra.parquet")
-    problems = check_dataset(damaged)
-    for expected in ("not a whole Parquet file", "sha256 is", "there is no such file", "is not in the manifest"):
-        assert sum(expected in problem for problem in problems) == 1
+    samples = (damaged / SAMPLES).read_bytes()
+    (damaged / SAMPLES).write_bytes(samples[:400] + bytes([samples[400] ^ 1]) + samples[401:])
+    (damaged / "README.md").write_text("other")
+    problems = [p for p in check_dataset(damaged) if SAMPLES not in p or "sha256" in p]
+    for expected in (
+        f"{KERNELS}: not a whole Parquet file", f"{KERNELS}: was cut: it holds", f"{PAIRS}: is in the manifest, but",
+        "extra.parquet: is not in the manifest", f"{SAMPLES}: sha256 is", "README.md: was cut",
+    ):  # fmt: skip
+        assert sum(expected in problem for problem in problems) == 1, expected
     # What refers into a table that could not be read proves nothing, so it is not reported.
-    assert len(problems) == 4
+    assert len(problems) == 6
     (damaged / "manifest.json").write_text("{")
     with pytest.raises(RecordError, match="not the manifest of a packaged dataset"):
         check_dataset(damaged)
+
+
+def test_searches_say_how_they_were_run(tmp_path: Path) -> None:
+    plain, tree = search(number=0), search(number=1)
+    tree.events[0]["config"] |= {"arm": "random", "selection": "uniform"}
+    for writer in (plain, tree):
+        timed(writer, writer.propose(SEED, None, 0), 50.0)
+        writer.add("search_completed", reason="budget")
+    rows = packed(tmp_path, plain, tree)["searches"]
+    assert [(row["arm"], row["replay_tree"], row["ended"]) for row in rows] == [
+        ("gpu-only", False, "budget"), ("random", True, "budget")
+    ]  # fmt: skip
+    assert rows[0]["seeds"] == "triton_chunked" and rows[0]["measured"] == 1 and rows[0]["budget"] == 10
+
+
+def test_a_log_compressed_with_xz_is_the_same_log(tmp_path: Path) -> None:
+    path = make_search("row_total", "train", kernels=3).save(tmp_path / "raw")
+    events, torn = read_events(path)
+    packed = lzma.compress(gzip.decompress(path.read_bytes()))
+    path.unlink()
+    path.with_name("events.jsonl.xz").write_bytes(packed)
+    assert find_logs(tmp_path / "raw") == [path.with_name("events.jsonl.xz")]
+    assert read_events(path.with_name("events.jsonl.xz")) == (events, torn)
+    path.with_name("events.jsonl.xz").write_bytes(packed[:-20])
+    with pytest.raises(LogError, match=r"events.jsonl.xz: cannot be read whole"):
+        read_events(path.with_name("events.jsonl.xz"))
 
 
 def test_raw_logs_come_compressed_and_plain(tmp_path: Path) -> None:

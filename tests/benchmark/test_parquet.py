@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmark.parquet import read_table, write_table
-from benchmark.records import RecordError, schema
+from benchmark.records import SCHEMA_VERSION, RecordError, schema
 
 
 def tasks_table(n: int = 3, **columns: Any) -> pa.Table:
@@ -21,7 +21,7 @@ def test_round_trip_keeps_rows_schema_and_version(tmp_path: Path) -> None:
     write_table("tasks", tasks_table(), path)
     assert read_table(path, "tasks").equals(tasks_table())
     metadata = pq.read_metadata(path).metadata
-    assert metadata[b"schema_version"] == b"1" and metadata[b"table"] == b"tasks"
+    assert metadata[b"schema_version"] == str(SCHEMA_VERSION).encode() and metadata[b"table"] == b"tasks"
     assert [p.name for p in tmp_path.iterdir()] == ["tasks.parquet"]
 
 
@@ -56,7 +56,9 @@ def test_a_row_that_breaks_the_schema_is_not_written(tmp_path: Path) -> None:
 
 
 def raw(path: Path, table: pa.Table, /, **metadata: str) -> None:
-    pq.write_table(table.replace_schema_metadata({"schema_version": "1", "table": "tasks", **metadata}), path)
+    pq.write_table(
+        table.replace_schema_metadata({"schema_version": str(SCHEMA_VERSION), "table": "tasks", **metadata}), path
+    )
 
 
 @pytest.mark.parametrize("keep", [0, 3, 200, -1])
@@ -81,7 +83,7 @@ def test_other_files_are_named_as_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="holds table 'nodes', expected 'tasks'"):
         read_table(path, "tasks")
     raw(path, tasks_table(), schema_version="99")
-    with pytest.raises(RecordError, match="schema_version is '99', expected '1'"):
+    with pytest.raises(RecordError, match=f"schema_version is '99', expected '{SCHEMA_VERSION}'"):
         read_table(path, "tasks")
     raw(path, tasks_table().drop_columns(["facts"]))
     with pytest.raises(RecordError, match="column 'facts' is missing"):

@@ -20,7 +20,6 @@ from benchmark.metrics.catalogue import METRICS
 from benchmark.query import Forecast
 from benchmark.scoring import ScoreResult, score, score_by_class, score_labels
 from tests.benchmark.synthetic import forecasts_of, label_table, noisy_forecasts, uniform_forecasts
-from tests.factory import make_dataset
 
 TABLE = label_table()
 LABELS = Labels.from_table(TABLE)
@@ -310,18 +309,11 @@ def test_only_like_is_compared_with_like() -> None:
     assert ranks([no_interval, no_interval]) == [1, 1]
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("data"), unseen=True)
-
-
 @pytest.mark.parametrize("track", ["pairs", "pool"])
-def test_one_file_is_scored_on_both_test_splits(
-    dataset: Path, track: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_file_is_scored_on_both_test_splits(synthetic_dataset: Path, track: str, tmp_path: Path) -> None:
     from benchmark.data_access import load_queries
 
-    monkeypatch.setenv("KERNELCAST_DATA", str(dataset.parent))
+    dataset = synthetic_dataset
     queries = [q for s in ("test", "test_unseen_task") for q in load_queries(track, s, dataset=dataset.name)]
     path = tmp_path / "f.parquet"
     metadata = {"dataset": dataset.name, "track": track, "surrogate": "uniform", "configuration": {}}
@@ -334,3 +326,129 @@ def test_one_file_is_scored_on_both_test_splits(
     write_forecasts(path, [stranger], [Forecast((0.125,) * 8)], metadata, overwrite=True)
     with pytest.raises(ForecastError, match="row 0, field 'query_id': found 'p-of-nobody'"):
         score(path, track, "test", dataset.name)
+
+
+def _with_column(name: str, values: np.ndarray) -> Labels:
+    return Labels.from_table(TABLE.append_column(name, pa.array(values)))
+
+
+@pytest.mark.parametrize("track", ["pairs", "pool"])
+def test_the_corp_parts_add_up_to_the_score_when_all_rows_are_answered(track: str) -> None:
+    result = _score(noisy_forecasts(TABLE, 0.5), track)
+    parts = [_value(result, f"rps_{p}") for p in ("miscalibration", "discrimination", "uncertainty")]
+    assert parts[0] - parts[1] + parts[2] == pytest.approx(_value(result, "rps"))
+    for values in result.per_task.values():
+        own = [values[f"rps_{p}"].value or 0.0 for p in ("miscalibration", "discrimination", "uncertainty")]
+        assert own[0] - own[1] + own[2] == pytest.approx(values["rps"].value)
+    assert "no interval" in str(result.metrics["rps_miscalibration"].reason)
+    flat = _score(uniform_forecasts(TABLE), track)
+    assert _value(flat, "rps_discrimination") == pytest.approx(0, abs=1e-12)
+    assert _value(flat, "rps_uncertainty") == pytest.approx(parts[2])
+
+
+def test_eval_weights_give_the_reading_at_the_natural_rate() -> None:
+    forecasts = noisy_forecasts(TABLE, 0.5)
+    assert {m for m in METRICS["eval"] if m.endswith("_weighted")} == {
+        "rps_weighted", "half_brier_weighted", "log_loss_weighted", "ece_weighted",
+    }  # fmt: skip
+    plain = _score(forecasts, "eval")
+    for name in ("rps", "half_brier", "log_loss", "ece"):
+        assert _value(plain, f"{name}_weighted") == pytest.approx(_value(plain, name))
+    weight = np.random.default_rng(0).integers(1, 5, TABLE.num_rows).astype(float)
+    labels = _with_column("weight", weight)
+    result = _score(forecasts, "eval", labels)
+    assert result.metrics["rps"] == plain.metrics["rps"]
+    loss = align(forecasts, 0, labels).losses["rps"]
+    kept = [(labels.task == t) & labels.measured for t in range(4)]
+    expected = np.mean([np.average(loss[k], weights=labels.weight[k]) for k in kept])
+    assert _value(result, "rps_weighted") == pytest.approx(expected)
+    with pytest.raises(ValueError, match=r"the weight of query 'q-\d+' is 0\.0, expected a positive number"):
+        _with_column("weight", weight * (np.arange(TABLE.num_rows) != 3))
+
+
+def test_the_pools_best_is_worth_its_second_measurement() -> None:
+    forecasts = noisy_forecasts(TABLE, 0.5)
+    first = np.array([np.nan if s is None else s for s in TABLE.column("speedup").to_pylist()])
+    second = first * 2 ** np.random.default_rng(0).normal(0, 0.3, len(first))
+    labels = _with_column("second_speedup", second)
+    result, plain = _score(forecasts, "pool", labels), _score(forecasts, "pool")
+    assert result.metrics["best@10"] != plain.metrics["best@10"]
+    assert result.metrics["spearman"] == plain.metrics["spearman"]
+    answers = align(forecasts, 0, labels)
+    found = [
+        ranking.recovered_fraction(answers.key[r], labels.speedup[r], 0.1, labels.second[r]).value
+        for r in (np.flatnonzero(labels.task == t) for t in range(4))
+    ]
+    assert _value(result, "best@10") == pytest.approx(np.mean(np.array(found, dtype=float)))
+    # A second measurement of only a part of a pool is not mixed with the first ones of the others.
+    partial = _with_column("second_speedup", np.where(np.arange(len(second)) % 2, second, np.nan))
+    assert _score(forecasts, "pool", partial).metrics == plain.metrics
+
+
+def test_ranking_is_repeated_within_each_seeds_descendants() -> None:
+    forecasts = noisy_forecasts(TABLE, 0.5)
+    result, answers = _score(forecasts, "pool"), align(forecasts, 0, LABELS)
+    for name, function in (("kendall", ranking.kendall), ("spearman", ranking.spearman)):
+        per_task = []
+        for t in range(4):
+            rows = np.flatnonzero((LABELS.task == t) & LABELS.measured)
+            groups = [rows[LABELS.seed[rows] == seed] for seed in np.unique(LABELS.seed[rows])]
+            per_task.append(np.mean([function(answers.key[g], LABELS.speedup[g]).value for g in groups]))
+        assert _value(result, f"{name}_within_seed") == pytest.approx(np.mean(per_task))
+    names = {m.removesuffix("_within_seed") for m in METRICS["pool"] if m.endswith("_within_seed")}
+    assert {"auc_best", "best@1", "best@50_norm", "recall@10", "pairwise", "kendall", "spearman"} <= names
+
+
+def test_the_permutation_p_value_tells_skill_from_luck() -> None:
+    good, lucky = _score(noisy_forecasts(TABLE, 0.3)), _score(noisy_forecasts(TABLE, 50.0))
+    assert _value(good, "ap_141_p") == pytest.approx(1 / 201)
+    assert _value(lucky, "ap_141_p") > 0.02
+    assert _value(_score(uniform_forecasts(TABLE)), "ap_141_p") == 1.0
+    assert good.per_task["task-0"]["ap_141_p"].value is not None
+
+
+def test_a_missing_forecast_is_the_least_sure_and_has_the_risk_of_the_rule() -> None:
+    forecasts = noisy_forecasts(TABLE, 0.2)
+    gone = np.arange(len(forecasts)) % 9 == 0
+    part, full = _score(_without_answer(forecasts, gone)), _score(forecasts)
+    answers = align(_without_answer(forecasts, gone), 0, LABELS)
+    missing = LABELS.measured & ~answers.answered
+    assert (answers.surety[missing] == -1).all() and (answers.risk[missing] >= 7 / 8).all()
+    assert _value(part, "aurc") > _value(full, "aurc")
+    assert _value(part, "accuracy") < _value(full, "accuracy")
+    assert _value(part, "accuracy@50") >= _value(part, "accuracy")
+
+
+def test_task_draws_are_kept_on_request_and_give_the_intervals() -> None:
+    forecasts = noisy_forecasts(TABLE, 0.5)
+    assert _score(forecasts).task_draws is None
+    result = _score(forecasts, keep_draws=True)
+    draws = result.task_draws
+    assert draws is not None
+    for metric in ("ap_141", "rps", "ece"):
+        value = result.per_task["task-1"][metric]
+        low, high = np.quantile(draws.replicates(metric, "task-1"), [0.025, 0.975])
+        assert (value.low, value.high) == pytest.approx((low, high))
+
+
+def test_a_task_without_a_success_is_left_out_and_a_split_without_one_is_undefined() -> None:
+    none = label_table(fail=1.0)
+    for track in ("pairs", "eval", "pool"):
+        result = _score(noisy_forecasts(none, 0.5, p_fail=np.full(none.num_rows, 0.5)), track, Labels.from_table(none))
+        assert result.metrics["fail_half_brier"].value == 0.25
+        undefined = {name for name, value in result.metrics.items() if value.value is None}
+        assert undefined == set(METRICS[track]) - {"fail_half_brier"}
+        assert all(result.metrics[name].reason for name in undefined)
+
+
+def test_a_missing_p_fail_gets_the_worse_of_even_odds_and_the_own_mean() -> None:
+    failed = np.array([s != "ok" for s in TABLE.column("status").to_pylist()])
+    gone = np.arange(len(failed)) % 9 == 0
+    sure = noisy_forecasts(TABLE, 0.5, p_fail=failed.astype(float))
+    result = _score(_without_answer(sure, gone))
+    tasks = np.array(TABLE.column("task").to_pylist())
+    expected = np.mean([0.25 * gone[tasks == t].mean() for t in np.unique(tasks)])
+    assert _value(result, "fail_half_brier") == pytest.approx(expected)
+    assert _value(result, "fail_auroc") == 1.0
+    wrong = noisy_forecasts(TABLE, 0.5, p_fail=1 - failed.astype(float))
+    assert _value(_score(_without_answer(wrong, gone)), "fail_half_brier") == 1.0

@@ -88,3 +88,17 @@ def test_holm_steps_down_and_stops() -> None:
 def test_a_value_is_finite_or_has_a_reason(fields: dict[str, float | None]) -> None:
     with pytest.raises(ValueError, match=r"undefined|interval"):
         Value(**fields)  # type: ignore[arg-type]
+
+
+def test_an_interval_of_counted_values_is_that_of_the_values_drawn_out() -> None:
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 7, 40):
+        values, counts = rng.normal(size=(size, 5)), rng.integers(0, 9, size)
+        values[rng.random((size, 5)) < 0.2] = np.nan
+        found = bootstrap.interval_of_counts(values, counts)
+        for column in range(5):
+            expected = bootstrap.percentile_interval(np.repeat(values[:, column], counts))
+            if expected is None:
+                assert np.isnan(found[:, column]).all()
+            else:
+                assert found[:, column] == pytest.approx(expected)

@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 
 from benchmark.bins import bin_mass
 from benchmark.metrics import calibration as c
+from benchmark.metrics.tally import Draws
 
 UNIFORM = np.full((1, 8), 1 / 8)
 SURE = np.eye(8)
@@ -144,3 +145,30 @@ def test_the_top_label_of_tied_bins_is_shared() -> None:
 def test_a_bin_outside_the_eight_is_refused() -> None:
     with pytest.raises(ValueError, match=r"outside 1\.\.8"):
         c.one_hot([0])
+
+
+def test_class_wise_error_by_hand_and_by_classes() -> None:
+    # Two rows, both sure of bin 1, one right: |1 - 1/2| for bin 1 and |0 - 1/2| for bin 2, over 8 classes.
+    assert c.classwise_calibration_error(SURE[[0, 0]], SURE[[0, 1]]).value == pytest.approx((0.5 + 0.5) / 8)
+    assert c.classwise_calibration_error(SURE, SURE).value == 0.0
+    assert c.classwise_calibration_error(np.zeros((0, 8)), np.zeros((0, 8))).reason == "no forecast"
+    p, q = _random(60, 7, sharp=0.4), _random(60, 8, sharp=0.4)
+    by_class = [c.expected_calibration_error(p[:, b], q[:, b]).value for b in range(8)]
+    assert c.classwise_calibration_error(p, q).value == pytest.approx(np.mean(np.array(by_class, dtype=float)))
+
+
+def test_resampled_gaps_are_those_of_repeated_rows() -> None:
+    p, q = _random(20, 9, sharp=0.4), _random(20, 10, sharp=0.4)
+    weight = np.random.default_rng(0).integers(0, 4, (5, 20))
+    confidence, correct = c.top_label(p, q)
+    gaps = c.calibration_gaps(confidence, correct, c.equal_width_bin(confidence), Draws.of_rows(weight))
+    classes = c.classwise_gaps(p, q, Draws.of_rows(weight))
+    for w, gap, of_class in zip(weight, gaps, classes, strict=True):
+        expected = c.expected_calibration_error(np.repeat(confidence, w), np.repeat(correct, w)).value
+        assert np.abs(gap).sum() == pytest.approx(expected)
+        rows = np.repeat(np.arange(20), w)
+        assert np.abs(of_class).sum() == pytest.approx(c.classwise_calibration_error(p[rows], q[rows]).value)
+        weighted = c.calibration_gaps(
+            confidence, correct, c.equal_width_bin(confidence), Draws.sample(20), w.astype(float)
+        )
+        assert weighted[0] == pytest.approx(gap)

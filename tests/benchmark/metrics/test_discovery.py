@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
 
 from benchmark.metrics import discovery
+from benchmark.metrics.tally import Draws
 
 
 def _sample(seed: int, n: int = 50, ties: int | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -48,7 +49,7 @@ def test_auroc_is_scikit_learns_with_ties(ties: int | None) -> None:
 def test_multiplicities_are_repeated_rows() -> None:
     score, y = _sample(2, 20, ties=7)
     weight = np.random.default_rng(4).integers(0, 4, (8, 20))
-    tally = discovery.Tally.of(score, y, weight)
+    tally = discovery.Tally.of(score, y, Draws.of_rows(weight))
     for i, w in enumerate(weight):
         rows = np.repeat(score, w), np.repeat(y, w)
         ap, area = discovery.average_precision(*rows).value, discovery.auroc(*rows).value
@@ -56,6 +57,9 @@ def test_multiplicities_are_repeated_rows() -> None:
         assert discovery.auroc_resampled(tally)[i] == pytest.approx(area)
         assert discovery.lift_resampled(tally, 0.1)[i] == pytest.approx(discovery.lift(*rows, 0.1).value)
         assert discovery.base_rate_resampled(tally)[i] == pytest.approx(rows[1].mean())
+        k = int(np.ceil(np.round(0.1 * len(rows[1]), 9)))
+        assert discovery.precision_resampled(tally, 0.1)[i] == pytest.approx(discovery.precision_at(*rows, k).value)
+        assert discovery.recall_resampled(tally, 0.1)[i] == pytest.approx(discovery.recall_at(*rows, k).value)
         constant = discovery.average_precision(np.zeros(len(rows[1])), rows[1]).value
         assert discovery.random_average_precision_resampled(tally)[i] == pytest.approx(constant)
 
@@ -100,17 +104,12 @@ def test_labels_and_scores_have_one_length() -> None:
         discovery.average_precision([1.0, 2.0, 3.0], [[1, 0, 1]])
 
 
-def test_permutations_within_searches_do_not_reward_telling_searches_apart() -> None:
-    search = np.repeat(["a", "b"], 40)
-    positive = np.concatenate([np.arange(40) % 4 > 0, np.arange(40) % 8 == 0])
-    by_search = np.repeat([1.0, 0.0], 40)
-    value = discovery.permutation_p_value(by_search, positive, search, permutations=200)
-    assert value.value == 1.0
-    good = positive + np.random.default_rng(0).normal(0, 0.3, 80)
-    assert discovery.permutation_p_value(good, positive, search, permutations=200).value == pytest.approx(1 / 201)
-    shuffle = np.random.default_rng(1).permutation(80)
-    noise = np.random.default_rng(2).normal(size=80)
-    assert discovery.permutation_p_value(noise, positive, search, 200) == discovery.permutation_p_value(
-        noise[shuffle], positive[shuffle], search[shuffle], 200
-    )
-    assert discovery.permutation_p_value([1, 2], [0, 0], ["a", "a"]).value is None
+def test_the_precision_recall_curve_is_scikit_learns() -> None:
+    score, y = _sample(5, 60, ties=9)
+    thresholds, precision, recall = discovery.precision_recall_curve(score, y)
+    expected = precision_recall_curve(y, score)
+    assert thresholds[::-1] == pytest.approx(expected[2])
+    assert precision[::-1] == pytest.approx(expected[0][:-1])
+    assert recall[::-1] == pytest.approx(expected[1][:-1])
+    with pytest.raises(ValueError, match="no positive row"):
+        discovery.precision_recall_curve([1.0, 2.0], [0, 0])

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from benchmark.metrics import ranking
-from benchmark.metrics.tally import once
+from benchmark.metrics.dominance import dominated
+from benchmark.metrics.tally import Draws
 
 NAN = math.nan
 
@@ -45,7 +46,7 @@ def test_multiplicities_are_repeated_rows() -> None:
     a, b = _tied(9, 15)
     weight = np.random.default_rng(0).integers(0, 4, (6, 15))
     expected = [stats.spearmanr(np.repeat(a, w), np.repeat(b, w)).statistic for w in weight]
-    assert ranking.spearman_resampled(a, b, weight) == pytest.approx(expected)
+    assert ranking.spearman_resampled(a, b, Draws.of_rows(weight)) == pytest.approx(expected)
 
 
 def test_pairwise_accuracy_leaves_overlapping_intervals_out() -> None:
@@ -57,12 +58,22 @@ def test_pairwise_accuracy_leaves_overlapping_intervals_out() -> None:
     assert ranking.pairwise_accuracy([1.0, 2.0], [1.0, 1.0], [2.0, 2.0]).value is None
 
 
-def test_pairwise_accuracy_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ties", [3, 9, 10_000])
+def test_pairwise_accuracy_is_what_counting_all_pairs_gives(ties: int) -> None:
+    rng = np.random.default_rng(ties)
+    score, low = rng.integers(0, ties, 80).astype(float), np.round(rng.random(80), 2)
+    high = low + rng.integers(0, 3, 80) / 10
+    faster = low[:, None] > high[None, :]
+    right = (score[:, None] > score[None, :]) + (score[:, None] == score[None, :]) / 2
+    assert ranking.pairwise_accuracy(score, low, high).value == pytest.approx(right[faster].mean())
+
+
+def test_dominated_counts_strictly_smaller_points() -> None:
     rng = np.random.default_rng(0)
-    score, low = rng.integers(0, 9, 50).astype(float), rng.random(50)
-    whole = ranking.pairwise_accuracy(score, low, low + 0.1), ranking.kendall(score, low)
-    monkeypatch.setattr(ranking, "_BLOCK", 7)
-    assert (ranking.pairwise_accuracy(score, low, low + 0.1), ranking.kendall(score, low)) == whole
+    for n, m, values in ((0, 5, 3), (5, 0, 3), (1, 1, 1), (40, 33, 5), (64, 64, 1000)):
+        (x, y), (u, v) = rng.integers(0, values, (2, n)), rng.integers(0, values, (2, m))
+        expected = ((u[None, :] < x[:, None]) & (v[None, :] < y[:, None])).sum(axis=1)
+        assert dominated(x, y, u, v).tolist() == expected.tolist()
 
 
 def _mean_best_over_orders(score: list[float], values: list[float], k: int) -> float:
@@ -163,4 +174,25 @@ def test_shuffling_rows_changes_nothing() -> None:
 def test_a_missing_value_cannot_be_ordered() -> None:
     with pytest.raises(ValueError, match="row 1"):
         ranking.spearman([1.0, NAN, 2.0], [1.0, 2.0, 3.0])
-    assert ranking.midranks([3.0, 1.0, 3.0], once(3)).tolist() == [[2.5, 1.0, 2.5]]
+
+
+def test_a_second_measurement_says_what_the_chosen_kernel_is_worth() -> None:
+    # The first measurement picks kernel 0 of the pool, which is worth 1.6; kernel 1 is worth 1.8.
+    first, second = [2.0, 1.9, 1.0, NAN], [1.6, 1.8, 1.1, NAN]
+    assert ranking.recovered_fraction([3, 2, 1, 0], first, 0.25, second).value == pytest.approx(1.0)
+    assert ranking.recovered_fraction([2, 3, 1, 0], first, 0.25, second).value == pytest.approx(1.8 / 1.6)
+    assert ranking.recovered_fraction([1, 2, 3, 4], first, 0.5, second).value == pytest.approx(1.1 / 1.6)
+    assert ranking.recovered_fraction([1, 2, 3, 4], first, 0.25, second).value == 0.0
+    assert ranking.recovered_fraction([1, 2, 3, 4], first, 1.0, second).value == pytest.approx(1.0)
+    assert ranking.random_recovered_fraction(first, 0.25, second).value == pytest.approx(
+        (1.6 + 1.8 + 1.1 + 0) / 4 / 1.6
+    )
+    tied = [_mean_worth_over_orders([1, 1, 1, 0], [2.0, 1.9, 1.0, 0.0], [1.6, 1.8, 1.1, 0.0], k) for k in (1, 2, 3)]
+    found = [ranking.recovered_fraction([1, 1, 1, 0], first, k / 4, second).value for k in (1, 2, 3)]
+    assert found == pytest.approx([t / 1.6 for t in tied])
+
+
+def _mean_worth_over_orders(score: list[float], values: list[float], worth: list[float], k: int) -> float:
+    rows = range(len(score))
+    orders = [o for o in itertools.permutations(rows) if all(score[a] >= score[b] for a, b in itertools.pairwise(o))]
+    return float(np.mean([worth[max(order[:k], key=lambda i: values[i])] for order in orders]))
