@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from benchmark.metrics.catalogue import METRICS
 from benchmark.query import OFFLINE_TRACKS
 
 SUBMISSIONS = Path(__file__).resolve().parent / "submissions"
@@ -19,6 +21,19 @@ CHOICES = {
     "status": ("recomputed", "reproduced", "retracted"),
 }
 LEAST_COVERAGE = 0.95
+NOT_STATED = "not stated"
+MUST_BE_STATED = ("training_data", "cost", "contamination")
+_NAME = re.compile(r"\w[\w.=+-]{0,99}")
+_SCORES = {
+    "score",
+    "scores",
+    "metric",
+    "metrics",
+    "result",
+    "results",
+    "rank",
+    *(m for t in METRICS.values() for m in t),
+}
 
 Skipped = Callable[[str, str], None]  # a submission's name, what is wrong with it
 
@@ -32,7 +47,11 @@ class Submission:
     """What `submission.yaml` says, and the folder that it stands in.
 
     `kind` is what the row is for: baselines and surrogates compete, the others are reference rows. `information` is
-    what the forecaster sees: the source, compiled facts, or a measurement. `command` regenerates the forecast files.
+    what the forecaster sees: the source, compiled facts too, or a few measurements. `command` is what makes the
+    forecast files. `revision` is the dataset's (see `benchmark.revision`), `training_data` and `cost` say what it
+    learned from and what that and asking it cost, and `contamination` whether it can have seen the test labels. Status
+    `recomputed`: the scores are computed here from the forecasts, as they always are; `reproduced`: the forecasts were
+    made again too, by `command`; `retracted`: kept as evidence, with a `reason`, and out of every view.
     """
 
     folder: Path
@@ -42,9 +61,13 @@ class Submission:
     description: str
     command: str
     dataset: str
+    revision: str
     training_data: str
+    cost: str
+    contamination: str
     status: str
     reason: str | None = None
+    contact: str | None = None
 
     @property
     def files(self) -> dict[str, Path]:
@@ -53,31 +76,48 @@ class Submission:
         return {track: path for track, path in paths.items() if path.is_file()}
 
     @property
-    def group(self) -> str:
-        """Where the row stands in the table: competitors, references, or retracted."""
-        if self.status == "retracted":
-            return "retracted"
-        return "competitors" if self.kind in COMPETITORS else "references"
+    def manifest(self) -> dict[str, str]:
+        """The fields of `submission.yaml` that are given."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "folder"}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def unstated(self) -> list[str]:
+        """The fields that a submission has to state and that still say `not stated`."""
+        return [name for name in MUST_BE_STATED if getattr(self, name).strip().lower() == NOT_STATED]
 
 
-def why_unranked(submission: Submission, coverage: float) -> str | None:
-    """Return why a submission has no rank on a track and split, or None when it has one.
+@dataclass(frozen=True)
+class Standing:
+    """Where a submission stands: its group (None: in no view), whether it competes for a rank, and if not, why."""
 
-    Table, export and comparisons all ask this function, so that they cannot disagree.
+    group: str | None
+    ranked: bool
+    reason: str | None
+
+
+def standing(submission: Submission, coverage: float = 1.0) -> Standing:
+    """Return where a submission stands on a track and split of which it answers the given share of the queries.
+
+    Table, JSON, site and comparisons all follow this one function, so that they cannot disagree.
     """
     if submission.status == "retracted":
-        return f"retracted: {submission.reason}"
+        return Standing(None, False, f"retracted: {submission.reason}")
     if submission.kind not in COMPETITORS:
-        return f"a reference row ({submission.kind})"
+        return Standing("references", False, f"a reference row ({submission.kind})")
     if submission.information == "measured":
-        return "it saw a measurement of the kernels that it forecasts"
+        return Standing("competitors", False, "it saw a measurement of the kernels that it forecasts")
     if coverage < LEAST_COVERAGE:
-        return f"it answers {coverage:.1%} of the queries, under {LEAST_COVERAGE:.0%}"
-    return None
+        why = f"it answers {coverage:.1%} of the queries, under {LEAST_COVERAGE:.0%}"
+        return Standing("competitors", False, why)
+    return Standing("competitors", True, None)
 
 
-def read_submission(folder: Path) -> Submission:
-    """Read and check a submission's folder. Raises SubmissionError with one line that names the field."""
+def read_submission(folder: Path, *, in_place: bool = True) -> Submission:
+    """Read and check a submission's folder. Raises SubmissionError with one line that names the field.
+
+    `in_place` asks that the folder has the submission's name, as it does on the leaderboard.
+    """
     import yaml
 
     path = folder / MANIFEST
@@ -91,7 +131,7 @@ def read_submission(folder: Path) -> Submission:
     if not isinstance(content, dict):
         raise SubmissionError(f"{path}: holds {type(content).__name__}, expected fields and values")
     values = _fields(path, content)
-    if values["name"] != folder.name:
+    if in_place and values["name"] != folder.name:
         raise SubmissionError(f"{path}, field 'name': found '{values['name']}', expected the folder's name")
     submission = Submission(folder=folder, **values)
     if not submission.files:
@@ -100,32 +140,43 @@ def read_submission(folder: Path) -> Submission:
 
 
 def _fields(path: Path, content: dict[Any, Any]) -> dict[str, Any]:
-    names = [f.name for f in fields(Submission) if f.name != "folder"]
-    unknown = [key for key in content if key not in names]
+    required = {f.name: f.default is MISSING for f in fields(Submission) if f.name != "folder"}
+    unknown = [key for key in content if key not in required]
     if unknown:
-        raise SubmissionError(f"{path}: unknown field '{unknown[0]}'; expected {', '.join(names)}")
-    for name in names:
+        if str(unknown[0]).lower() in _SCORES:
+            advice = "scores are recomputed from the forecasts and never read; remove the field"
+            raise SubmissionError(f"{path}, field '{unknown[0]}': a submission does not score itself: {advice}")
+        raise SubmissionError(f"{path}: unknown field '{unknown[0]}'; expected {', '.join(required)}")
+    for name, needed in required.items():
         value = content.get(name)
-        if name == "reason" and (value is None or isinstance(value, str)):
+        if value is None and not needed:
             continue
         if not isinstance(value, str) or not value.strip():
             raise SubmissionError(f"{path}, field '{name}': found {value!r}, expected text")
         if name in CHOICES and value not in CHOICES[name]:
             raise SubmissionError(f"{path}, field '{name}': found '{value}', expected {', '.join(CHOICES[name])}")
+    if not _NAME.fullmatch(content["name"]):
+        rule = "up to 100 letters, digits and . _ = + -, a letter or digit first"
+        raise SubmissionError(f"{path}, field 'name': found '{content['name']}', expected {rule}")
     if content["status"] == "retracted" and not content.get("reason"):
         raise SubmissionError(f"{path}, field 'reason': a retracted submission says why")
-    return {name: content.get(name) for name in names}
+    return {name: content.get(name) for name in required}
+
+
+def submission_folders(folder: Path = SUBMISSIONS) -> list[Path]:
+    """Return the folders of all submissions, by name; hidden folders are not submissions."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder}: no such folder; expected one folder for each submission")
+    return sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] not in "._")
 
 
 def find_submissions(folder: Path = SUBMISSIONS, skipped: Skipped | None = None) -> list[Submission]:
-    """Return all submissions in a folder, by name; hidden folders are not submissions.
+    """Return all submissions in a folder, by name.
 
     A broken one raises SubmissionError, unless `skipped` is given and told its name and what is wrong.
     """
-    if not folder.is_dir():
-        raise FileNotFoundError(f"{folder}: no such folder; expected one folder for each submission")
     found = []
-    for path in sorted(p for p in folder.iterdir() if p.is_dir() and p.name[0] not in "._"):
+    for path in submission_folders(folder):
         try:
             found.append(read_submission(path))
         except (SubmissionError, OSError) as error:

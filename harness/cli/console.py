@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,18 @@ def progress(label: str, total: int, quiet: bool = False) -> Iterator[Callable[[
     finally:
         if bar is not None:
             bar.stop()
+
+
+@contextmanager
+def stages(quiet: bool = False) -> Iterator[Callable[[str, int], Callable[[int], None]]]:
+    """Give a function that begins a named step of so many items, ending the one before, and counts what is done."""
+    with ExitStack() as running:
+
+        def begin(label: str, total: int) -> Callable[[int], None]:
+            running.close()
+            return running.enter_context(progress(label, total, quiet))
+
+        yield begin
 
 
 def _bar(label: str, total: int) -> Any:

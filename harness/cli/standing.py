@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import say
+
+if TYPE_CHECKING:
+    from leaderboard.board import Board
 
 
 def submission_name(expression: str) -> str:
@@ -32,22 +35,22 @@ def _unless(newcomer: str) -> Callable[[str, str], None]:
     return skipped
 
 
-def table_with(
+def board_with(
     files: Mapping[str, Path],
     manifest: Mapping[str, str],
     resamples: int,
     seed: int = 0,
     submissions: Path | None = None,
-) -> dict[str, Any]:
-    """Return the leaderboard's table with a newcomer, in place of a committed submission of its name.
+) -> Board:
+    """Return the leaderboard with a newcomer, in place of a committed submission of its name.
 
-    `files` are its forecast files by track, `manifest` the fields of its `submission.yaml`. Only those tracks are in
-    the table; its name is under `newcomer`.
+    `files` are its forecast files by track, `manifest` the fields of its `submission.yaml`. Only those tracks are on
+    the board.
     """
     import yaml
 
+    from leaderboard.board import score_board
     from leaderboard.submission import MANIFEST, SUBMISSIONS, find_submissions
-    from leaderboard.table import build_table
 
     with TemporaryDirectory(prefix="kernelcast-") as temporary:
         folder = Path(temporary)
@@ -60,12 +63,26 @@ def table_with(
         for track, path in files.items():
             (own / f"{track}.parquet").symlink_to(path.resolve())
         skipped = _unless(manifest["name"])
-        table = build_table(manifest["dataset"], resamples, seed, folder, list(files), skipped=skipped)
-    return {**table, "newcomer": manifest["name"]}
+        return score_board(manifest["dataset"], resamples, seed, folder, list(files), skipped=skipped)
+
+
+def table_with(
+    files: Mapping[str, Path],
+    manifest: Mapping[str, str],
+    resamples: int,
+    seed: int = 0,
+    submissions: Path | None = None,
+) -> dict[str, Any]:
+    """Return the table of `board_with`; the newcomer's name is under `newcomer`."""
+    from leaderboard.table import table_of
+
+    return {**table_of(board_with(files, manifest, resamples, seed, submissions)), "newcomer": manifest["name"]}
 
 
 def places(table: Mapping[str, Any], wanted: Collection[tuple[str, str]] | None = None) -> list[str]:
     """Return one line for each track and split (of those wanted, if given): the newcomer's rank and headline figure."""
+    from leaderboard.notation import with_reason
+
     lines = []
     for row in table["rows"]:
         if row["name"] != table["newcomer"] or (wanted and (row["track"], row["split"]) not in wanted):
@@ -74,7 +91,7 @@ def places(table: Mapping[str, Any], wanted: Collection[tuple[str, str]] | None 
         figure = row["metrics"][headline]
         same = [r["rank"] for r in table["rows"] if (r["track"], r["split"]) == (row["track"], row["split"])]
         rank = f"not ranked: {row['unranked']}" if row["rank"] is None else _rank(row["rank"], same)
-        lines.append(f"{row['name']}, {row['track']}, {row['split']}: {rank}; {headline} {text_of(figure)}")
+        lines.append(f"{row['name']}, {row['track']}, {row['split']}: {rank}; {headline} {with_reason(figure)}")
     return lines
 
 
@@ -85,11 +102,3 @@ def _rank(own: int, ranks: Sequence[int | None]) -> str:
         return f"rank {own} of {ranked}"
     others = "" if sharing == ranked else f" of {ranked}"
     return f"rank {own}{others}, shared by {sharing} (cannot be told apart)"
-
-
-def text_of(figure: Mapping[str, Any]) -> str:
-    """Return a figure with its interval, or why there is none."""
-    if figure["value"] is None:
-        return f"undefined ({figure['reason']})"
-    interval = f" [{figure['low']:.3f}, {figure['high']:.3f}]" if figure["low"] is not None else ""
-    return f"{figure['value']:.3f}{interval}"

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 Features = dict[str, float]
 Nodes = list[tuple[ast.AST, int]]
+LOOPS = (ast.For, ast.While)  # a tuple, which isinstance takes much faster than a union
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)  # what the parser raises for odd source
 
 _TRITON = (
@@ -142,13 +143,18 @@ def _node_features(nodes: Nodes) -> Features:
             count["jit" if jitted else "functions"] += 1
             count["autotune"] += any("autotune" in ast.unparse(d) for d in node.decorator_list)
             count["arguments"] += len(node.args.args) if jitted else 0
-        elif isinstance(node, ast.For | ast.While):
+        elif isinstance(node, LOOPS):
             count["loops"] += 1
             count["nested_loops"] += depth > 0
         elif isinstance(node, ast.Attribute) and node.attr.startswith(_DTYPES):
             count[f"dtype.{node.attr.partition('_')[0]}"] += 1
-        elif isinstance(node, ast.BinOp):
+        elif isinstance(node, (ast.BinOp, ast.AugAssign, ast.UnaryOp, ast.BoolOp)):
             count[f"op.{type(node.op).__name__}"] += 1
+            count["op.loop"] += depth > 0
+        elif isinstance(node, ast.Compare):
+            count["op.compare"] += len(node.ops)
+        elif isinstance(node, ast.Subscript):
+            count["subscripts"] += 1
         elif isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1:
             count["integers"] += 1
             count["largest_integer"] = max(count["largest_integer"], min(node.value, 2**40))
@@ -157,7 +163,7 @@ def _node_features(nodes: Nodes) -> Features:
             count["options"] += 1
             count["fast_math"] += "fast_math" in node.value or "fmad=true" in node.value
             count["register_limit"] += sum(int(n) for n in re.findall(r"maxrregcount=(\d{1,3})", node.value))
-        elif isinstance(node, ast.If | ast.IfExp):
+        elif isinstance(node, (ast.If, ast.IfExp)):
             count["branches"] += 1
     features = {name: float(n) for name, n in count.items()}
     features["nodes"] = math.log2(1 + features["nodes"])
@@ -171,7 +177,7 @@ def _with_loop_depth(tree: ast.AST) -> Nodes:
     while open_:
         node, depth = open_.pop()
         nodes.append((node, depth))
-        inner = depth + isinstance(node, ast.For | ast.While)
+        inner = depth + isinstance(node, LOOPS)
         children = [(child, inner) for child in ast.iter_child_nodes(node)]
         open_.extend(reversed(children))
     return nodes

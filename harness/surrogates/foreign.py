@@ -12,6 +12,13 @@ class SurrogateError(ValueError):
     """A surrogate cannot be found, loaded or configured; the message says what to write instead."""
 
 
+class Unavailable(RuntimeError):
+    """A surrogate cannot answer any query now: its endpoint is down, or refuses the key. Asking on is of no use.
+
+    The message is one line that says what to do; answers given so far are kept, and a later run continues.
+    """
+
+
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
     """Send what is written to standard output, by Python or by native code, to standard error until the block ends."""

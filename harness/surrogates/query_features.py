@@ -36,6 +36,23 @@ def query_features(query: Query) -> Features:
     return out
 
 
+def compiled_features(query: Query) -> Features:
+    """Return what the compiler said of both kernels: registers, spills, shared memory, and the change in each.
+
+    Absent facts stand for zero, and `compiled.known` says which kernel has any.
+    """
+    facts = query.facts.get("compiled")
+    if facts is None:
+        raise ValueError("the query carries no compiled facts; ask through `kernelcast forecast` or `evaluate`")
+    candidate, anchor = facts["candidate"], facts["anchor"]
+    out: Features = {"compiled.known": float(bool(candidate)), "compiled.anchor_known": float(bool(anchor))}
+    for name, value in candidate.items():
+        out[f"compiled.{name}"] = math.log2(1 + value)
+        if name in anchor:
+            out[f"compiled.change.{name}"] = math.log2(1 + value) - math.log2(1 + anchor[name])
+    return out
+
+
 @lru_cache(maxsize=16384)
 def _edit_features(before: str, after: str) -> Mapping[str, float]:
     out: Features = {}

@@ -1,4 +1,4 @@
-"""The leaderboard: every score recomputed, one rule for who is ranked, a stable order, three ways to print."""
+"""The leaderboard: every score recomputed, one rule for who is ranked, a stable order, four ways to print."""
 
 from __future__ import annotations
 
@@ -9,80 +9,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import yaml
 
-from benchmark.bins import bin_mass
-from benchmark.data_access import load_labels, load_queries
-from benchmark.forecasts import ForecastError, write_forecasts
-from benchmark.query import Forecast
-from leaderboard.submission import SubmissionError, find_submissions
-from leaderboard.table import build_table, render
-from tests.factory import make_dataset
-
-SPLITS = ("test", "test_unseen_task")
-TRACKS = ("pairs", "pool")
-MANIFEST = {
-    "kind": "surrogate", "information": "source", "description": "a test", "command": "make it",
-    "training_data": "none", "status": "recomputed",
-}  # fmt: skip
+from benchmark.forecasts import ForecastError, read_forecasts
+from leaderboard import notation
+from leaderboard.board import Board
+from leaderboard.render import render
+from leaderboard.submission import SubmissionError, find_submissions, read_submission, standing
+from leaderboard.table import COLUMNS, build_table, table_of
+from tests.leaderboard.conftest import SPLITS, TRACKS, edit, write_submission
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("data"), unseen=True, kernels_per_search=16)
-
-
-@pytest.fixture(autouse=True)
-def _find_data(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KERNELCAST_DATA", str(dataset.parent))
-
-
-def _submit(folder: Path, dataset: Path, noise: float | None, keep: float = 1.0, **manifest: Any) -> None:
-    """Write a submission that sees the truth through noise, or is uniform, and answers a share of the queries."""
-    for track in TRACKS:
-        queries, forecasts = [], []
-        rng = np.random.default_rng(0)
-        for split in SPLITS:
-            found = load_queries(track, split, dataset=dataset.name)
-            speedup = load_labels(track, split, dataset=dataset.name).column("speedup").to_pylist()
-            for query, s in list(zip(found, speedup, strict=True))[: max(1, round(keep * len(found)))]:
-                seen = np.log2(s or 1.0) + rng.normal(0, noise or 0.0)
-                p = [1 / 8] * 8 if noise is None else bin_mass(seen, max(noise, 0.05))[0]
-                queries.append(query)
-                forecasts.append(Forecast(p))
-        metadata = {"dataset": dataset.name, "track": track, "surrogate": folder.name, "configuration": {}}
-        write_forecasts(folder / f"{track}.parquet", queries, forecasts, metadata)
-    content = {"name": folder.name, "dataset": dataset.name, **MANIFEST, **manifest}
-    (folder / "submission.yaml").write_text(yaml.safe_dump(content))
-
-
-@pytest.fixture(scope="module")
-def submissions(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("submissions")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KERNELCAST_DATA", str(dataset.parent))
-        _submit(root / "good", dataset, 0.3)
-        _submit(root / "poor", dataset, 3.0, kind="baseline")
-        _submit(root / "tenth", dataset, 0.0, keep=0.1)
-        _submit(root / "uniform", dataset, None, kind="chance")
-        _submit(root / "oracle", dataset, 0.0, kind="oracle", information="measured")
-        _submit(root / "withdrawn", dataset, 0.0, status="retracted", reason="it read the labels")
-        _submit(root / "elsewhere", dataset, 0.3)
-    path = root / "elsewhere" / "submission.yaml"
-    path.write_text(path.read_text().replace(f"dataset: {dataset.name}", "dataset: another"))
-    shutil.copytree(root / "good", root / "twin")
-    path = root / "twin" / "submission.yaml"
-    path.write_text(path.read_text().replace("name: good", "name: twin"))
-    return root
-
-
-@pytest.fixture(scope="module")
-def table(dataset: Path, submissions: Path) -> dict[str, Any]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KERNELCAST_DATA", str(dataset.parent))
-        return build_table(dataset.name, resamples=300, submissions=submissions)
+def table(board: Board) -> dict[str, Any]:
+    return table_of(board)
 
 
 def _rows(table: dict[str, Any], track: str = "pairs", split: str = "test") -> dict[str, dict[str, Any]]:
@@ -90,7 +30,7 @@ def _rows(table: dict[str, Any], track: str = "pairs", split: str = "test") -> d
 
 
 def test_every_track_and_split_has_every_submission_of_the_dataset(table: dict[str, Any]) -> None:
-    names = {"good", "twin", "poor", "tenth", "uniform", "oracle", "withdrawn"}
+    names = {"good", "twin", "poor", "tenth", "uniform", "oracle"}
     for track in TRACKS:
         for split in SPLITS:
             assert set(_rows(table, track, split)) == names
@@ -99,9 +39,17 @@ def test_every_track_and_split_has_every_submission_of_the_dataset(table: dict[s
 
 def test_groups_stand_apart_and_competitors_are_in_order(table: dict[str, Any]) -> None:
     order = list(_rows(table))
-    assert order == ["good", "twin", "poor", "tenth", "uniform", "oracle", "withdrawn"]
+    assert order == ["good", "twin", "poor", "tenth", "uniform", "oracle"]
     groups = [r["group"] for r in _rows(table).values()]
-    assert groups == ["competitors"] * 4 + ["references"] * 2 + ["retracted"]
+    assert groups == ["competitors"] * 4 + ["references"] * 2
+
+
+def test_a_retracted_submission_is_in_no_rank_and_no_row_and_its_reason_stays(table: dict[str, Any]) -> None:
+    assert table["retracted"] == [{"name": "withdrawn", "reason": "it read the labels"}]
+    for format in ("text", "markdown", "latex"):
+        lines = [line for line in render(table, format).splitlines() if "withdrawn" in line]
+        assert lines and all("withdrawn is retracted: it read the labels." in line for line in lines)
+    assert "withdrawn" not in render(table, "csv")
 
 
 def test_identical_submissions_share_rank_and_figures(table: dict[str, Any]) -> None:
@@ -125,7 +73,6 @@ def test_only_an_eligible_competitor_has_a_rank(table: dict[str, Any]) -> None:
     rows = _rows(table)
     assert "under 95%" in rows["tenth"]["unranked"]
     assert rows["oracle"]["unranked"] == "a reference row (oracle)"
-    assert rows["withdrawn"]["unranked"] == "retracted: it read the labels"
 
 
 def test_a_forecaster_that_answers_only_a_tenth_does_not_change_other_ranks(
@@ -140,12 +87,12 @@ def test_a_forecaster_that_answers_only_a_tenth_does_not_change_other_ranks(
 
 def test_beating_the_noise_ceiling_is_flagged(dataset: Path, submissions: Path, tmp_path: Path) -> None:
     shutil.copytree(submissions / "good", tmp_path / "good")
-    _submit(tmp_path / "ceiling", dataset, 3.0, kind="ceiling", information="measured")
+    write_submission(tmp_path / "ceiling", dataset, 3.0, kind="ceiling", information="measured")
     table = build_table(dataset.name, 100, submissions=tmp_path, tracks=["pairs"])
     rows = _rows(table)
     assert rows["good"]["flag"] == "beats the noise ceiling"
     assert rows["ceiling"]["flag"] is None
-    assert "good beats the noise ceiling." in render(table)
+    assert "good: beats the noise ceiling." in render(table)
 
 
 def test_text_and_markdown_show_values_with_intervals_and_keep_columns_aligned(table: dict[str, Any]) -> None:
@@ -160,7 +107,6 @@ def test_text_and_markdown_show_values_with_intervals_and_keep_columns_aligned(t
     chance, base = uniform["ap_141"]["value"], uniform["base_rate_141"]["value"]
     assert lines[0].endswith(f"(base rate {base:.3f}; ap_141 of a random order {chance:.3f})")
     assert "tenth is not ranked: it answers" in text
-    assert "withdrawn is retracted: it read the labels." in text
     markdown = render(table, "markdown").splitlines()
     cells = {line.count(" | ") for line in markdown if line.startswith("| ")}
     assert len(cells) == 2  # one count for pairs, one for the pool
@@ -175,7 +121,7 @@ def test_csv_is_tidy_and_loses_nothing(table: dict[str, Any]) -> None:
 
 
 def test_an_unknown_format_and_an_empty_board(table: dict[str, Any], dataset: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="unknown format 'html'; expected one of text, markdown, csv"):
+    with pytest.raises(ValueError, match="unknown format 'html'; expected one of text, markdown, csv, latex"):
         render(table, "html")
     empty = build_table(dataset.name, 10, submissions=tmp_path)
     assert empty["rows"] == []
@@ -187,14 +133,19 @@ def test_an_unknown_format_and_an_empty_board(table: dict[str, Any], dataset: Pa
     ({"status": "retracted"}, "field 'reason': a retracted submission says why"),
     ({"name": "other"}, "field 'name': found 'other', expected the folder's name"),
     ({"description": ""}, "field 'description': found '', expected text"),
-    ({"score": 1.0}, "unknown field 'score'"),
+    ({"score": 1.0}, "field 'score': a submission does not score itself: scores are recomputed from the forecasts"),
+    ({"ap_141": 0.9}, "field 'ap_141': a submission does not score itself"),
+    ({"colour": "blue"}, "unknown field 'colour'; expected name, kind"),
+    ({"contamination": None}, "field 'contamination': found None, expected text"),
+    ({"cost": 3}, "field 'cost': found 3, expected text"),
+    ({"name": "../good"}, r"field 'name': found '../good', expected up to 100 letters"),
 ])  # fmt: skip
 def test_a_bad_manifest_is_one_clear_line(
     submissions: Path, tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     shutil.copytree(submissions / "good", tmp_path / "good")
+    edit(tmp_path / "good", **change)
     path = tmp_path / "good" / "submission.yaml"
-    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **change}))
     with pytest.raises(SubmissionError, match=message) as caught:
         find_submissions(tmp_path)
     assert "\n" not in str(caught.value) and str(path) in str(caught.value)
@@ -218,3 +169,70 @@ def test_other_faults_of_a_submission(submissions: Path, dataset: Path, tmp_path
         find_submissions(tmp_path)
     with pytest.raises(FileNotFoundError, match="no such folder"):
         find_submissions(tmp_path / "absent")
+
+
+def test_latex_is_whole_and_escaped(table: dict[str, Any]) -> None:
+    text = render(table, "latex")
+    value = _rows(table)["good"]["metrics"]["ap_141"]
+    assert f"{notation.number(value['value'])} {{\\scriptsize {notation.interval(value)}}}" in text
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 4
+    columns = len(COLUMNS["pairs"]) + 4
+    row = next(line for line in text.splitlines() if line.startswith("1 & good"))
+    assert row.count(" & ") == columns - 1 and row.endswith(r"\\")
+    assert r"ap\_141 *" in text and r"100.0\%" in text
+    assert not [line for line in text.splitlines() if "_" in line.replace(r"\_", "")]
+
+
+def test_a_mark_points_at_one_row_of_each_section(table: dict[str, Any]) -> None:
+    plain, marked = render(table).splitlines(), render(table, mark="poor").splitlines()
+    assert len(plain) == len(marked)
+    assert [line for line in marked if line.startswith("> ")] == [f"> {p}" for p in plain if " poor " in p]
+
+
+def test_one_function_decides_who_stands_where(submissions: Path, table: dict[str, Any]) -> None:
+    for submission in find_submissions(submissions):
+        for row in (r for r in table["rows"] if r["name"] == submission.name):
+            place = standing(submission, row["coverage"])
+            assert (row["group"], row["rank"] is not None, row["unranked"]) == (place.group, place.ranked, place.reason)
+    assert standing(read_submission(submissions / "withdrawn")).group is None
+    assert standing(read_submission(submissions / "good"), 0.949).ranked is False
+
+
+def test_shuffled_rows_and_other_file_names_change_no_figure(
+    table: dict[str, Any], dataset: Path, submissions: Path, tmp_path: Path
+) -> None:
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    for name, other in (("poor", "aaa"), ("good", "zzz"), ("twin", "mmm")):
+        shutil.copytree(submissions / name, tmp_path / other)
+        edit(tmp_path / other, name=other)
+        for file in (tmp_path / other).glob("*.parquet"):
+            rows = pq.read_table(file)
+            order = np.random.default_rng(1).permutation(rows.num_rows)
+            pq.write_table(rows.take(order).replace_schema_metadata(rows.schema.metadata), file)
+            assert (
+                read_forecasts(file).query_id.tolist()
+                != read_forecasts(submissions / name / file.name).query_id.tolist()
+            )
+    shuffled = build_table(dataset.name, 300, submissions=tmp_path)
+    for track in TRACKS:
+        for split in SPLITS:
+            before, after = _rows(table, track, split), _rows(shuffled, track, split)
+            for name, other in (("poor", "aaa"), ("good", "zzz"), ("twin", "mmm")):
+                assert before[name]["metrics"] == after[other]["metrics"]
+                assert before[name]["rank"] == after[other]["rank"]
+
+
+def test_forecasts_for_another_revision_are_scored_and_flagged(
+    dataset: Path, submissions: Path, tmp_path: Path, table: dict[str, Any]
+) -> None:
+    shutil.copytree(submissions / "good", tmp_path / "good")
+    edit(tmp_path / "good", revision="0000")
+    (row, *_) = build_table(dataset.name, 0, submissions=tmp_path)["rows"]
+    assert row["flag"] == f"made for revision 0000 of the dataset, which is now {table['revision']}"
+
+
+def test_what_forecasts_took_is_the_mean_of_what_the_file_says(table: dict[str, Any]) -> None:
+    row = _rows(table)["good"]
+    assert (row["seconds"], row["input_tokens"], row["output_tokens"]) == (None, None, None)

@@ -3,42 +3,80 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchmark.query import Forecast
+from benchmark.query import Forecast, Query, Surrogate
 from harness.surrogates import BUNDLED
 from harness.surrogates.baselines import BaseRate, NoChange, Oracle, Random, bin_rates
-from harness.surrogates.run import forecast_all, invalid
+from harness.surrogates.noise_ceiling import NoiseCeiling, Second
+from harness.surrogates.privileged import Raw
+from harness.surrogates.probes import Probe
+from harness.surrogates.run import forecast_all
 from harness.surrogates.spec import create, parse
 from harness.surrogates.training import Labelled
+from harness.surrogates.validity import invalid
+
+Rows = Callable[[int, int], Labelled]
+QUICK = {"gbdt": "gbdt?iterations=8", "compiled": "compiled?iterations=8", "neural": "neural?steps=4&width=16"}
 
 
-def ready(name: str, train: Labelled, validation: Labelled, asked: Labelled) -> object:
-    surrogate = create(parse(name))
+def with_facts(rows: Labelled) -> Labelled:
+    """Add compiled facts: the registers follow from the length of the source."""
+
+    def facts(code: str) -> dict[str, int]:
+        return {"registers": len(code) % 97, "spills": 0}
+
+    queries = [
+        replace(
+            q, facts={**q.facts, "compiled": {"candidate": facts(q.candidate_code), "anchor": facts(q.anchor_code)}}
+        )
+        for q in rows.queries
+    ]
+    return replace(rows, queries=queries)
+
+
+def ready(name: str, train: Labelled, validation: Labelled, asked: Labelled) -> Surrogate:
+    """Return a bundled surrogate, fitted and shown what its class may see."""
+    if name == "neural":
+        pytest.importorskip("torch")
+    surrogate = create(parse(QUICK.get(name, name)))
+    if isinstance(surrogate, Probe):
+        every = [*train.queries, *validation.queries, *asked.queries]
+        surrogate.reveal([Raw(q.query_id, q.candidate_code, 0.5, 0.25, 1) for q in every])
     if hasattr(surrogate, "fit"):
         surrogate.fit(train, validation)
     if isinstance(surrogate, Oracle):
         surrogate.reveal(asked)
+    if isinstance(surrogate, NoiseCeiling):
+        surrogate.reveal([Second(q.query_id, 0.25, 0.1) for q in asked.queries])
     return surrogate
 
 
-@pytest.mark.parametrize("name", BUNDLED)
-def test_every_query_gets_a_valid_forecast_whatever_the_order_and_batch(
-    name: str, train: Labelled, validation: Labelled, unseen: Labelled
-) -> None:
+def timeless(forecasts: list[Forecast]) -> list[Forecast]:
+    return [replace(forecast, seconds=None) for forecast in forecasts]
+
+
+NAMES = [pytest.param(name, marks=pytest.mark.slow) if name == "neural" else name for name in BUNDLED]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_query_gets_a_valid_forecast_whatever_the_order_and_batch(name: str, rows: Rows) -> None:
+    train, validation, unseen = (with_facts(rows(n, seed)) for n, seed in ((160, 1), (60, 2), (30, 3)))
     surrogate = ready(name, train, validation, unseen)
-    first = forecast_all(surrogate, unseen.queries, batch=64)  # type: ignore[arg-type]
+    first = timeless(forecast_all(surrogate, unseen.queries, batch=64))
     assert [invalid(f) for f in first] == [None] * len(unseen)
     assert all(f.status == "ok" for f in first)
-    shuffled = list(unseen.queries)
+    shuffled: list[Query] = list(unseen.queries)
     random.Random(5).shuffle(shuffled)
     again = ready(name, train, validation, unseen)
-    by_id = {q.query_id: f for q, f in zip(shuffled, forecast_all(again, shuffled, batch=7), strict=True)}  # type: ignore[arg-type]
+    answers = timeless(forecast_all(again, shuffled, batch=7))
+    by_id = {q.query_id: f for q, f in zip(shuffled, answers, strict=True)}
     assert [by_id[q.query_id] for q in unseen.queries] == first
-    alone = again.forecast([shuffled[0]])  # type: ignore[attr-defined]
-    assert alone == [by_id[shuffled[0].query_id]]
+    assert timeless(list(again.forecast([shuffled[0]]))) == [by_id[shuffled[0].query_id]]
 
 
 @pytest.mark.parametrize("name", BUNDLED)
@@ -98,3 +136,15 @@ def test_the_oracle_repeats_the_labels(unseen: Labelled) -> None:
         else:
             assert forecast.p_fail == 1.0
             assert forecast.rank_score is not None and forecast.rank_score < -10
+
+
+def test_the_noise_ceiling_spreads_the_second_measurement_over_the_bins(unseen: Labelled) -> None:
+    ceiling = NoiseCeiling()
+    first, second, third = (q.query_id for q in unseen.queries[:3])
+    ceiling.reveal([Second(first, 0.25, 0.125), Second(second, None, 0.0), Second(third, 0.25, 0.0)])
+    spread, missing, sharp = ceiling.forecast(unseen.queries[:3])
+    assert spread.probabilities is not None and sharp.probabilities is not None
+    # The edges at 0 and 0.5 are two standard deviations away.
+    assert spread.probabilities[4] == pytest.approx(0.9544997361036416)
+    assert (missing.status, missing.probabilities) == ("refused", None)
+    assert sharp.probabilities[4] == 1.0

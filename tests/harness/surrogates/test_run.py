@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmark.query import Forecast, Query
-from harness.surrogates.run import forecast_all, invalid
+from harness.surrogates.answer_log import AnswerLog
+from harness.surrogates.foreign import Unavailable
+from harness.surrogates.run import MOST_HANGS, Manner, forecast_all
+from harness.surrogates.validity import invalid
 
 UNIFORM = (0.125,) * 8
 
@@ -187,3 +193,115 @@ def test_a_rank_score_for_some_only_costs_the_others() -> None:
     answers = forecast_all(Mixed(), [query(n) for n in range(3)], report=told.__setitem__)
     assert [a.status for a in answers] == ["ok", "error", "ok"]
     assert list(told) == ["p-001"] and "no rank_score" in told["p-001"]
+
+
+def test_every_answer_says_how_long_it_took_unless_the_surrogate_does() -> None:
+    class Slow(Recorder):
+        def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+            time.sleep(0.02)
+            return [Forecast(UNIFORM, seconds=7.0 if q.query_id == "p-001" else None) for q in queries]
+
+    answers = forecast_all(Slow(), [query(n) for n in range(2)])
+    assert answers[1].seconds == 7.0
+    assert answers[0].seconds is not None and 0.01 <= answers[0].seconds < 5
+
+
+class HangsOn(Recorder):
+    """Never answers about some queries; `leave` lets its threads end."""
+
+    def __init__(self, *numbers: int) -> None:
+        super().__init__()
+        self.ids = {f"p-{n:03d}" for n in numbers}
+        self.leave = threading.Event()
+
+    def answer(self, q: Query) -> Forecast:
+        if q.query_id in self.ids:
+            self.leave.wait(60)
+        return super().answer(q)
+
+
+def test_a_query_that_hangs_costs_only_itself() -> None:
+    surrogate = HangsOn(3)
+    told: dict[str, str] = {}
+    answers = forecast_all(
+        surrogate, [query(n) for n in range(8)], report=told.__setitem__, manner=Manner(batch=4, timeout_s=0.2)
+    )
+    surrogate.leave.set()
+    assert [i for i, a in enumerate(answers) if a.status == "error"] == [3]
+    assert told == {"p-003": "no answer in 0.2 s"}
+
+
+def test_after_some_hangs_in_a_row_the_others_are_not_asked() -> None:
+    surrogate = HangsOn(*range(3, 20))
+    told: dict[str, str] = {}
+    start = time.monotonic()
+    answers = forecast_all(
+        surrogate, [query(n) for n in range(20)], report=told.__setitem__, manner=Manner(batch=1, timeout_s=0.1)
+    )
+    surrogate.leave.set()
+    assert time.monotonic() - start < 5
+    assert [a.status for a in answers] == ["ok"] * 3 + ["error"] * 17
+    assert sum("not asked" in problem for problem in told.values()) == 17 - MOST_HANGS
+
+
+def test_a_limit_that_is_kept_changes_nothing() -> None:
+    class Raises(Recorder):
+        def answer(self, q: Query) -> Forecast:
+            if q.query_id == "p-001":
+                raise SystemExit(3)
+            return super().answer(q)
+
+    told: dict[str, str] = {}
+    answers = forecast_all(Raises(), [query(n) for n in range(3)], report=told.__setitem__, manner=Manner(timeout_s=30))
+    assert [a.status for a in answers] == ["ok", "error", "ok"]
+    assert told == {"p-001": "SystemExit: 3"}
+
+
+class Meets(Recorder):
+    """Answers only when two calls are under way at the same time."""
+
+    concurrency = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.barrier = threading.Barrier(2, timeout=10)
+
+    def answer(self, q: Query) -> Forecast:
+        self.barrier.wait()
+        return super().answer(q)
+
+
+def test_calls_run_at_the_same_time_if_the_surrogate_takes_that() -> None:
+    answers = forecast_all(Meets(), [query(n) for n in range(6)], batch=1)
+    assert [a.log2_speedup for a in answers] == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert Manner(concurrency=5).concurrency_of(Meets()) == 5
+    assert Manner(concurrency=5).concurrency_of(Recorder()) == 1
+
+
+class DownAfter(Recorder):
+    """Answers about the queries with a number under five, and then cannot be reached."""
+
+    batch = 1
+
+    def answer(self, q: Query) -> Forecast:
+        if q.query_id >= "p-005":
+            raise Unavailable("the endpoint is down; start it and run again")
+        return super().answer(q)
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+def test_what_was_answered_before_the_end_is_kept_and_not_asked_again(tmp_path: Path, concurrency: int) -> None:
+    class Down(DownAfter):
+        pass
+
+    Down.concurrency = concurrency  # type: ignore[attr-defined]
+    queries = [query(n) for n in range(10)]
+    with AnswerLog(tmp_path / "log", {"target": "x"}) as log, pytest.raises(Unavailable, match="down"):
+        forecast_all(Down(), queries, log=log)
+    recorder = Recorder()
+    with AnswerLog(tmp_path / "log", {"target": "x"}) as log:
+        kept = [q.query_id for q in queries if log.get(q) is not None]
+        answers = forecast_all(recorder, queries, log=log)
+    assert kept and set(kept) <= {f"p-{n:03d}" for n in range(5)}
+    assert sorted(i for batch in recorder.batches for i in batch) == sorted({q.query_id for q in queries} - set(kept))
+    assert [a.log2_speedup for a in answers] == [float(n) for n in range(10)]

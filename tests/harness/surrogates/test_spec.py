@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.surrogates import BUNDLED
-from harness.surrogates.spec import SurrogateError, create, parse, seeded
+from harness.surrogates.spec import SurrogateError, create, fingerprint, parse, seeded
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -30,7 +30,14 @@ def test_options_are_numbers_booleans_or_text() -> None:
     ("expression", "words"),
     [
         ("unifrom", "did you mean 'uniform'"),
-        ("hf=some/model", "unknown surrogate 'hf=some/model'"),
+        ("weights=some/model", "unknown surrogate 'weights=some/model'"),
+        ("trained=", "does not say where: write trained=..."),
+        ("swaped(gbdt)", "unknown wrapper 'swaped'"),
+        ("swapped(gbdt", "cannot read 'swapped(gbdt': write swapped(SURROGATE, ...)"),
+        ("swapped(gbdt)x", "cannot read"),
+        ("ensemble(gbdt,)", "has an empty place"),
+        ("ensemble()", "has an empty place"),
+        ("ensemble(gbdt,unifrom)", "did you mean 'uniform'"),
         ("", "write one of uniform"),
         ("mine:", "module:Class"),
         ("uniform?seed", "?key=value"),
@@ -42,6 +49,41 @@ def test_a_wrong_expression_says_what_to_write(expression: str, words: str) -> N
         parse(expression)
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_wrappers_nest_and_every_member_keeps_its_options() -> None:
+    spec = parse("recalibrated(ensemble(random?seed=1, mine:Model?path=a%2Cb,trained=some/dir))?method=isotonic")
+    assert (spec.target, dict(spec.options)) == ("recalibrated", {"method": "isotonic"})
+    (ensemble,) = spec.members
+    assert [leaf.target for leaf in spec.leaves()] == ["random", "mine:Model", "trained=some/dir"]
+    assert [dict(leaf.options) for leaf in ensemble.members] == [{"seed": 1}, {"path": "a,b"}, {}]
+    assert parse(str(spec)) == spec
+    assert spec.configuration()["members"][0]["members"][0] == {"target": "random", "options": {"seed": 1}}
+
+
+@pytest.mark.parametrize(
+    ("expression", "bundled"),
+    [("swapped(ensemble(gbdt,uniform))", True), ("swapped(mine:Model)", False), ("trained=x", False)],
+)
+def test_a_wrapper_is_ours_if_all_inside_is(expression: str, bundled: bool) -> None:
+    assert parse(expression).bundled is bundled
+
+
+def test_the_seed_reaches_the_members_of_a_wrapper() -> None:
+    assert str(seeded(parse("ensemble(random,uniform)"), 7)) == "ensemble(random?seed=7,uniform)"
+
+
+def test_an_edited_module_has_another_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "class Model:\n    def forecast(self, queries): ...\n"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    found = []
+    for content in (text, text + "# more\n"):
+        (tmp_path / "edited.py").write_text(content)
+        monkeypatch.delitem(sys.modules, "edited", raising=False)
+        found.append(fingerprint(parse("edited:Model"), create(parse("edited:Model"))))
+    sys.modules.pop("edited", None)
+    assert found[0] != found[1]
 
 
 @pytest.mark.parametrize("name", BUNDLED)

@@ -1,0 +1,1 @@
+"""Language models as surrogates: one prompt, two ways to reach a model (an endpoint, or weights on disk)."""

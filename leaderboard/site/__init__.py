@@ -1,0 +1,1 @@
+"""The site: the whole leaderboard as one static page, with no server and no network."""
