@@ -22,8 +22,9 @@ OURS = {*ALLOWED, "kernelcast"}
 PRINTS_THE_TABLE = ("harness.cli", "harness.reproduce")
 GPU_PATH = ("tasks", "harness.measure", "harness.search")
 ON_A_GPU_MACHINE = {*sys.stdlib_module_names, "torch", "triton", "numpy"}
-# A GPU machine may use these where they are installed: a mutator that asks a model, a Ray cluster, a task.yml.
-OPT_IN = {"openai", "ray", "yaml"}
+# A GPU machine may use these where they are installed: a mutator that asks a model, a Ray cluster, a task.yml, the
+# figures of a report.
+OPT_IN = {"matplotlib", "openai", "ray", "yaml"}
 DISTRIBUTIONS = {"sklearn": "scikit-learn", "yaml": "pyyaml"}
 DOTTED = re.compile(r"(?:benchmark|tasks|harness|leaderboard)(?:\.[a-z_]\w*)+(?::\w+)?")
 

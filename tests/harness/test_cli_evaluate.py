@@ -194,7 +194,7 @@ def test_a_submission_is_not_kept_where_a_file_lies(run: Console, mine: str) -> 
         (("forecast", "uniform", "--track", "pear", "--out", "x", *DATA), "unknown track 'pear'"),
         (("forecast", "uniform", "--track", "pairs", "--split", "tset", "--out", "x", *DATA), "did you mean 'test'"),
         (("evaluate", "uniform", "--dataset", "sinthetic"), "did you mean 'synthetic'"),
-        (("evaluate", "hf=some/model", *DATA), "unknown surrogate 'hf=some/model'"),
+        (("evaluate", "weights=some/model", *DATA), "unknown surrogate 'weights=some/model'"),
         (("evaluate", "mine_for_tests:Leaves", *DATA), "cannot create 'mine_for_tests:Leaves': SystemExit: 0"),
         (("evaluate", "mine_for_tests:LeavesWhileFitting", *DATA), "cannot fit 'LeavesWhileFitting': SystemExit: 0"),
         (("forecast", "mine_for_tests:Leaves", "--track", "pairs", "--out", "x", *DATA), "SystemExit: 0"),
@@ -314,12 +314,13 @@ def test_the_committed_submission_leaderboard_and_check(run: Console, submission
     for option, words in {"": "pairs, split test", "--markdown": "| rank | name |", "--csv": "name,dataset"}.items():
         assert run("leaderboard", *([option] if option else []), *FAST) == 0
         assert words in run.out
+    assert run("leaderboard", "--record", *FAST) == 0
     assert run("leaderboard", "--check") == 0
     scored = run.json("score", submissions / "no-change", "--resamples", "40")
     assert {(r["track"], r["split"]) for r in scored["rows"]} == {(t, s) for t in TRACKS for s in SPLITS}
     (submissions / "no-change" / "pool.parquet").write_bytes(b"PAR1")
     assert run("leaderboard", "--check", "--json") == 1
-    (row,) = json.loads(run.out)["rows"]
+    row, _ = json.loads(run.out)["rows"]
     assert row["name"] == "no-change" and "pool.parquet" in row["problem"]
 
 
@@ -328,8 +329,8 @@ def test_a_broken_submission_does_not_stop_the_table(run: Console, submissions: 
         assert run("evaluate", name, "--out", submissions / name, *FAST) == 0
     (submissions / "random" / "pool.parquet").write_bytes(b"PAR1")
     (submissions / "no-change" / "submission.yaml").unlink()
-    for arguments in (("leaderboard", "--json"), ("evaluate", "uniform", "--json", "--quiet")):
-        assert run(*arguments, *FAST) == 0
+    for arguments, code in ((("leaderboard", "--json"), 1), (("evaluate", "uniform", "--json", "--quiet"), 0)):
+        assert run(*arguments, *FAST) == code
         assert {r["name"] for r in json.loads(run.out)["rows"]} == {"uniform"}
         warnings = sorted(line for line in run.err.splitlines() if line.startswith("kernelcast: skipped submission "))
         assert len(warnings) == 2 and "'no-change'" in warnings[0] and "'random'" in warnings[1]
