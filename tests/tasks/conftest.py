@@ -1,8 +1,7 @@
-"""Kernels of these tests run in Triton's interpreter, which has to be chosen before triton is imported."""
+"""What the tests of tasks share: folders of a user's own tasks."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,6 @@ from pathlib import Path
 import pytest
 
 import tasks
-
-os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture
