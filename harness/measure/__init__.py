@@ -26,7 +26,8 @@ class NoDevice(OSError):
 class Backend(Protocol):
     """Anything that measures kernels: local GPUs, a cluster, the interpreter, a replay of recorded results."""
 
-    session: dict[str, Any]
+    @property
+    def session(self) -> dict[str, Any]: ...
 
     def submit(self, task: str, code: str, language: str | None = None) -> Future[Measurement]: ...
 

@@ -103,6 +103,7 @@ def run(phase: Phase, log: EventLog, events: list[Any], backend: str, workers: i
         spent = {
             "phase": phase.name, "seconds": time.monotonic() - started, "kernels": count, "judge_s": engine.judge_s,
             "device": engine.described["device"], "audits": engine.audits[:MAX_AUDITS], "lanes": engine.lane_counts,
+            "anomalies": engine.lane_anomalies,
         }  # fmt: skip
         events.append(log.append("stretch", spent))
         if waiting:

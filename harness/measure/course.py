@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,8 +15,8 @@ import numpy as np
 
 import tasks
 from benchmark.speedup import Z95, log2_median
-from harness.measure.limits import Failed
-from harness.measure.processes import Child
+from harness.measure.limits import Disturbed, Failed
+from harness.measure.processes import Child, number
 from harness.measure.quiet import stopped
 from harness.measure.result import CaseTimes
 from harness.measure.roofline import floor_ns
@@ -34,8 +35,14 @@ AUDIT_TRIES = 25
 AUDIT_PAUSE_S = 0.02
 AUDIT_FACTOR, AUDIT_COPY_FACTOR = 1.15, 1.1
 AUDIT_SLACK_NS = 4_000.0  # per call
-AUDIT_MESSAGE_NS = 120_000.0  # per audit: the request and its answer
+AUDIT_MESSAGE_NS = 240_000.0  # per audit: the request and its answer, and the question to the judge
+DISTURBED = 1.5  # copies that take so many times what they took are a sign that others use the GPU
 EAGER_AUDIT_SLACK_NS = 300_000.0
+# What a child may say of its compiled kernels.
+FACTS: dict[str, type] = {
+    "registers": int, "spills": int, "shared_bytes": int, "n_compiled": int, "ptx_bytes": int, "cubin_hash": str,
+    "custom_kernel": bool,
+}  # fmt: skip
 
 
 class Course:
@@ -83,16 +90,21 @@ class Course:
             again = min(limits.check_cases or CASES_CHECKED_AGAIN, CASES_CHECKED_AGAIN)
             self.seconds["check_s"] += self.check(child, limits.check_s, again)
             self.seconds["compile_s"] += first
-            self.facts = child.ask("check", limits.check_s, {"do": "facts"})["facts"]
+            self.facts = _facts(child.ask("check", limits.check_s, {"do": "facts"}).get("facts"))
 
     def _lent(self, child: Child, opened: dict[str, Any]) -> dict[str, Any]:
         return {**opened, "region": opened["handle"], "handle": self.engine.lend(opened["handle"], child)}
+
+    @staticmethod
+    def _shown(opened: dict[str, Any], *names: str) -> dict[str, Any]:
+        """Return what a child has to know of a stage; how it will be watched is not among it."""
+        return {name: opened[name] for name in ("region", "handle", "nbytes", "writes", *names)}
 
     def check(self, child: Child, seconds: float, cases: int) -> float:
         """Have the kernel called on fresh inputs of some cases (0: all) and its outputs compared; returns seconds."""
         with self._turn():
             opened = self._lent(child, self.judge({"do": "open_check", "task": self.task, "cases": cases}))
-        spent = float(child.ask("check", seconds, {**opened, "do": "check"})["seconds"])
+        spent = number(child.ask("check", seconds, {**self._shown(opened, "cases"), "do": "check"}), "seconds", "check")
         with self._turn():
             wrong = self.judge({"do": "verify_check", "token": opened["token"]})["mismatch"]
         child.ask("check", seconds, {"do": "detach"})
@@ -106,11 +118,14 @@ class Course:
         with self._turn():
             request = {"do": "open_timing", "task": self.task, "case_id": case.case_id}
             opened = self._lent(child, self.judge(request))
-        prepared = child.ask("build", limits.build_s, {**opened, "do": "prepare", "method": limits.method})
-        self.seconds["compile_s"] += float(prepared["seconds"])
-        method = str(prepared["method"])
-        if method not in (limits.method, "event"):
-            raise Failed("rejected", "timing", f"unknown timing method {method!r}")
+        # Both sides are timed by one method, so a reference that cannot be captured decides for its kernels too.
+        wanted = limits.method if opened["captured"] or limits.method != "graph" else "event"
+        shown = self._shown(opened, "slots", "pool", "out")
+        prepared = child.ask("build", limits.build_s, {**shown, "do": "prepare", "method": wanted})
+        self.seconds["compile_s"] += number(prepared, "seconds", "build")
+        method = prepared.get("method")
+        if method not in (wanted, "event"):
+            raise Failed("rejected", "timing", f"unknown timing method {str(method)[:40]!r}")
         with self._turn(), self.engine.children.only(child.pid):
             started = time.monotonic()
             times = self._sample(child, case.case_id, opened["token"], method)
@@ -137,9 +152,10 @@ class Course:
         for batch in itertools.count():
             with stopped(child.pid):
                 filled = self.judge({"do": "fill", "look": True, "reference": True, **request})["ns"]
-            answer = child.ask("timing", limits.timing_s, {"do": "batch", "first": batch, "method": method})["ns"]
-            if len(answer) != len(filled):
-                raise Failed("rejected", "timing", f"{len(answer)} times for {len(filled)} calls")
+            request_batch = {"do": "batch", "first": batch, "method": method}
+            answer = child.ask("timing", limits.timing_s, request_batch).get("ns")
+            if not isinstance(answer, list) or len(answer) != len(filled):
+                raise Failed("rejected", "timing", f"the process did not answer with {len(filled)} times")
             for values, times, places in (
                 (filled, reference, reference_order), (answer, candidate, candidate_order)
             ):  # fmt: skip
@@ -177,13 +193,15 @@ class Course:
         """Hold the claim against the engine's own watch: calls cannot take much longer than they claim.
 
         The child gets inputs that it has not seen and has to hand over the outputs of every call, so that it can
-        neither skip calls nor begin before the watch runs. `overhead_ns` is what the judge needs for the same copies.
+        neither skip calls nor begin before the watch runs. The watch stops when the judge has the outputs that it looks
+        at, a call drawn at random, and not when the child says that it is done. `overhead_ns` is what the judge needs
+        for the same copies, `look_ns` what it needs to look. Raises Disturbed if that is no longer so.
         """
         request = {"token": opened["token"], "case_id": opened["case_id"], "method": method}
         calls = len(opened["pool"])
-        slack = EAGER_AUDIT_SLACK_NS if method == "event" else AUDIT_SLACK_NS
+        slack = AUDIT_SLACK_NS if method == "graph" else EAGER_AUDIT_SLACK_NS
         bound = AUDIT_FACTOR * claimed_ns + AUDIT_COPY_FACTOR * opened["overhead_ns"]
-        bound += slack + AUDIT_MESSAGE_NS / calls
+        bound += slack + (AUDIT_MESSAGE_NS + opened["look_ns"]) / calls
         per_call = math.inf
         for attempt in range(AUDIT_TRIES):
             # The driver setting up or tearing down another child's context holds up launches for a while. That only
@@ -193,12 +211,33 @@ class Course:
                 self.judge({"do": "fill", "look": True, "reference": False, **request})
                 started = time.monotonic()
             child.ask("timing", self.limits.timing_s, {"do": "audit", "method": method})
-            per_call = min(per_call, (time.monotonic() - started) * 1e9 / calls)
-            wrong = self.judge({"do": "verify_timing", "first": 0, **request})["mismatch"]
-            if wrong:
-                raise Failed("incorrect", "timing", wrong)
+            verdict = self.judge({"do": "verify_timing", "first": 0, **request})
+            if verdict["mismatch"]:
+                raise Failed("incorrect", "timing", verdict["mismatch"])
+            per_call = min(per_call, (verdict["seen_at"] - started) * 1e9 / calls)
             if per_call <= bound:
                 self.engine.audits.append((claimed_ns, opened["overhead_ns"], per_call, bound, attempt))
                 return
         text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
-        raise Failed("rejected", "timing", f"case {opened['case_id']}: {text}, more than {bound / 1e3:.2f}")
+        text = f"case {opened['case_id']}: {text}, more than {bound / 1e3:.2f}"
+        child.kill()  # what it left on the device must not speak for it
+        for _ in range(AUDIT_TRIES):
+            if self.judge({"do": "overhead", **request})["overhead_ns"] <= DISTURBED * opened["overhead_ns"]:
+                raise Failed("rejected", "timing", text)
+            time.sleep(AUDIT_PAUSE_S)
+        raise Disturbed(text)
+
+
+def _facts(said: Any) -> dict[str, Any]:
+    """Return what a child says of its compiled kernels, as far as it has the form of such facts."""
+    found: dict[str, Any] = {}
+    for name, value in said.items() if isinstance(said, dict) else ():
+        if (
+            name in FACTS
+            and isinstance(value, FACTS[name])
+            and not (isinstance(value, int) and not 0 <= value < 1 << 40)
+        ):
+            found[name] = value
+    if not re.fullmatch("[0-9a-f]{16}", str(found.get("cubin_hash"))):
+        found.pop("cubin_hash", None)
+    return found

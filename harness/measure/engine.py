@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ from benchmark.identity import kernel_id
 from harness.measure import environment
 from harness.measure.course import Course
 from harness.measure.launchers import MAX_STUBS
-from harness.measure.limits import Failed, InfrastructureError, Limits
-from harness.measure.processes import START_S, Child, Helper, Nursery
+from harness.measure.limits import Disturbed, Failed, InfrastructureError, Limits
+from harness.measure.processes import START_S, Child, Helper, Nursery, number
 from harness.measure.protocol import DeadlinePassed, PeerGone
 from harness.measure.quiet import Children, DeviceMemory, GpuTurn
 from harness.measure.result import Measurement
@@ -35,6 +36,7 @@ from harness.measure.result import Measurement
 # Of the GPU's memory, what stages may reserve; the rest is for the judge and the contexts.
 MEMORY_SHARE = 0.5
 CONTEXTS = 6
+DISTURBED_PAUSES_S = (5.0, 20.0, 60.0)  # a kernel that does not end may keep the GPU busy until its deadline
 COMPILED_FOLDERS = ("triton", "nvrtc")  # where a child's compilers keep their results
 COMPILED = ("triton", "nvrtc", "_compile_kernel")  # a source with one of these words is built ahead of its run
 
@@ -87,6 +89,7 @@ class Engine:
         self._stubs: set[str] = set()
         self._revival = threading.Lock()
         self._aborted = False
+        self._stopping = threading.Event()
         self.judge, self.described = self._start_judge()
         self.memory = DeviceMemory(int(MEMORY_SHARE * self.described["memory_bytes"]))
         self.forkserver = self._start_forkserver()
@@ -115,6 +118,11 @@ class Engine:
     def lane_counts(self) -> dict[str, int]:
         """How many kernels the lanes measured, children they used, canaries, and kernels given to `strict`."""
         return dict(self._lanes.counts) if self._lanes is not None else {}
+
+    @property
+    def lane_anomalies(self) -> dict[str, int]:
+        """Why lanes replaced their children, and how often."""
+        return dict(Counter(self._lanes.anomalies)) if self._lanes is not None else {}
 
     def session_rows(self) -> list[dict[str, Any]]:
         """Return the `sessions` rows that measurements of this engine can name."""
@@ -171,8 +179,10 @@ class Engine:
             raise ValueError(f"isolation '{level}' is not open here; open the backend with isolation='{level}'")
         if level == "shared":
             future: Future[Measurement] = Future()
+            future.set_running_or_notify_cancel()  # nobody but a lane settles it
             self._lanes.expect(1)
-            self._threads.submit(self._feed, task, code, future)
+            fed = self._threads.submit(self._feed, task, code, future)
+            fed.add_done_callback(lambda done: self._unfed(future) if done.cancelled() else None)
             return future
         return self._threads.submit(self.measure, task, code)
 
@@ -185,10 +195,33 @@ class Engine:
         finally:
             self._lanes.expect(-1)
 
+    def _unfed(self, future: Future[Measurement]) -> None:
+        self._lanes.expect(-1)
+        future.set_exception(InfrastructureError("stopped before it was done"))
+
     def measure(self, task: str, code: str) -> Measurement:
-        """Build, check and time one kernel in a child of its own; once more if a process of ours died meanwhile."""
+        """Build, check and time one kernel in a child of its own.
+
+        Once more if a process of ours died meanwhile. A kernel beside which the GPU is never quiet is rejected, for it
+        may be the kernel's own doing.
+        """
+        for pause in DISTURBED_PAUSES_S:
+            try:
+                return self._whatever_dies(task, code)
+            except Disturbed:
+                if self._stopping.wait(pause):
+                    raise
+        try:
+            return self._whatever_dies(task, code)
+        except Disturbed as error:
+            course = Course(self, task, code, next(self.numbers))
+            return self.record(course, Failed("rejected", "timing", str(error)), "strict")
+
+    def _whatever_dies(self, task: str, code: str) -> Measurement:
         try:
             return self._measure(task, code)
+        except Disturbed:
+            raise
         except InfrastructureError:
             if self._aborted:
                 raise
@@ -246,13 +279,13 @@ class Engine:
                     "device": self.described["device"],
                 }  # fmt: skip
                 answer = child.ask("build", self.limits.build_s, request)
-                self._compile_stubs(answer["signatures"])
+                self._compile_stubs(answer.get("signatures"))
                 folder = self.built / secrets.token_hex(8)
                 folder.mkdir()
                 for part in COMPILED_FOLDERS:
                     if (child.workdir / part).is_dir():
                         (child.workdir / part).rename(folder / part)
-                return Built(folder, float(answer["seconds"]))
+                return Built(folder, number(answer, "seconds", "build"))
             except Failed as failure:
                 return failure if failure.status == "timeout" else Built()
             finally:
@@ -295,10 +328,12 @@ class Engine:
                 self.judge, _ = self._start_judge()
             if not self.forkserver.alive:
                 self.forkserver = self._start_forkserver()
+                self._stubs.clear()  # they went with it
 
     def abort(self) -> None:
         """Drop what is queued and end every child at once; what runs ends as if its process had died."""
         self._aborted = True
+        self._stopping.set()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._lanes is not None:
             self._lanes.abort()

@@ -80,9 +80,10 @@ def serve(sock: socket.socket, device: str) -> None:
             done, status = os.waitpid(pid, os.WNOHANG) if pid in alive else (pid, signal.SIGKILL)
             if done:
                 alive.discard(pid)
-                for orphan in _children() - alive:  # a grandchild that left its group comes to this subreaper
-                    os.kill(orphan, signal.SIGKILL)
-                    os.waitpid(orphan, 0)
+                while orphans := _children() - alive:  # grandchildren that left their group come to this subreaper
+                    for orphan in orphans:
+                        os.kill(orphan, signal.SIGKILL)
+                        os.waitpid(orphan, 0)
             channel.send({"status": os.waitstatus_to_exitcode(status) if done else None})
 
 

@@ -16,7 +16,6 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,48 +23,23 @@ import torch
 
 import tasks
 from harness.measure import pretend
+from harness.measure.copy_costs import CopyCosts
 from harness.measure.draws import Draws
-from harness.measure.library import Entry, Known, Library
+from harness.measure.library import Library
 from harness.measure.protocol import Channel, PeerGone
 from harness.measure.reference import SLOTS, Reference
 from harness.measure.region import Driver, Form, Layout, Region, Slot
 from harness.measure.regions import Regions
+from harness.measure.stages import Run, Stage, as_json, differs
 from tasks.spec import Case, Task
 
 POOL_BYTES = 512 << 20  # fresh input sets of one batch, together; big inputs get fewer sets
 POOL_SETS = (2, 8)
 REFERENCES = 12
-COPY_ROUNDS = 3
 LIBRARY_SHARE = 0.15  # of the device's memory, for inputs with expected outputs
-SPARE_SHARE = 0.1  # and for regions that wait for their next run
+SPARE_SHARE = 0.04  # and for regions that wait for their next run, for each holder
+TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
-
-
-@dataclass
-class Stage:
-    """A region that a child works in, and what was put there."""
-
-    task: Task
-    region: Region
-    calls: list[tuple[Case, Known, list[Slot], list[Slot]]] = field(default_factory=list)
-    slots: list[list[Slot]] = field(default_factory=list)
-    pool: list[list[Slot]] = field(default_factory=list)
-    out: list[list[Slot]] = field(default_factory=list)
-    looked: tuple[int, Known] | None = None  # the set of the last batch whose outputs are looked at
-    last: tuple[torch.Tensor, ...] = ()
-
-
-@dataclass
-class Run:
-    """What one kernel was shown, and the regions that its process may still see.
-
-    `holder` names a process that lives on after the run, and keeps regions mapped; "" is one that does not.
-    """
-
-    holder: str
-    had: set[Entry] = field(default_factory=set)
-    stages: dict[int, Stage] = field(default_factory=dict)
-    regions: list[Region] = field(default_factory=list)
 
 
 class Judge:
@@ -83,10 +57,12 @@ class Judge:
         else:
             torch.cuda.init()
             properties = torch.cuda.get_device_properties(0)
+            torch.cuda.set_per_process_memory_fraction(TORCH_SHARE)
             self.flush = torch.empty(max(64 << 20, 2 * properties.L2_cache_size), dtype=torch.uint8, device="cuda")
-            self.tiny = torch.zeros(1, device="cuda")
             self.driver = Driver()
             self.memory_bytes = properties.total_memory
+        peak = self.driver.peak_bytes_per_s() if self.driver is not None else 1e9
+        self.costs = CopyCosts(device, self._synchronize, peak)
         keep = int(SPARE_SHARE * self.memory_bytes) if device == "cuda" else 0
         self.regions = Regions(device, self.driver, folder, keep)
         self.draws = Draws(device, Library(int(LIBRARY_SHARE * self.memory_bytes)))
@@ -123,13 +99,29 @@ class Judge:
 
     def _open(self, request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         token = next(self.tokens)
-        run = self.runs[request["run"]]
-        run.stages[token] = stage
-        run.regions.append(stage.region)
+        self.runs[request["run"]].stages = {token: stage}
         return {
             "token": token, "handle": stage.region.handle, "nbytes": stage.region.nbytes,
             "writes": list(stage.task.writes),
         }  # fmt: skip
+
+    def _take(self, run: Run, nbytes: int) -> Region:
+        """Return a region for the next stage of a run: one of its earlier stages if it is large enough."""
+        fit = [region for region in run.regions if nbytes <= region.nbytes]
+        if fit:
+            region = min(fit, key=lambda r: r.nbytes)
+            region.poison()
+            return region
+        try:
+            region = self.regions.take(nbytes, run.holder)
+        except RuntimeError:  # the memory may lie in caches of this process
+            if self.device != "cuda":
+                raise
+            self.regions.free("", gone=True)
+            torch.cuda.empty_cache()
+            region = self.regions.take(nbytes, run.holder)
+        run.regions.append(region)
+        return region
 
     def open_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Lay out checking cases, one call on fresh inputs and one on a near twin, and describe the region.
@@ -144,47 +136,26 @@ class Judge:
             for known in self.draws.draw(run.had, task, case, "check").sets:
                 inputs = layout.place([Form.of(t) for t in known.inputs])
                 calls.append((case, known, inputs, layout.place(known.outputs)))
-        stage = Stage(task, self.regions.take(layout.nbytes, run.holder), calls)
+        stage = Stage(task, self._take(run, layout.nbytes), calls)
         for _, known, inputs, _ in calls:
             self._fill(stage, known.inputs, inputs)
         self._synchronize()
         rows: dict[str, list[dict[str, Any]]] = {}
         for case, _, inputs, outputs in calls:
-            rows.setdefault(case.case_id, []).append({"inputs": _json(inputs), "outputs": _json(outputs)})
+            rows.setdefault(case.case_id, []).append({"inputs": as_json(inputs), "outputs": as_json(outputs)})
         return {**self._open(request, stage), "cases": [{"case_id": k, "calls": v} for k, v in rows.items()]}
 
     def verify_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compare every output of a checking stage; the answer names the first mismatch."""
         stage = self._stage(request)
-        found = [self._suspicion(stage, known, inputs, outputs) for _, known, inputs, outputs in stage.calls]
-        for (case, known, inputs, outputs), bad in zip(stage.calls, torch.stack(found).tolist(), strict=True):
-            if bad:
-                return {"mismatch": f"case {case.case_id}: {self._why(stage, known, inputs, outputs)}"}
-        return {"mismatch": None}
-
-    def _suspicion(self, stage: Stage, known: Known, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> torch.Tensor:
-        """Return a count that is zero if the outputs pass and the inputs are intact, without waiting for the device."""
-        changed = [
-            _differs(stage.region.tensor(slot), value)
-            for place, (value, slot) in enumerate(zip(known.inputs, inputs, strict=True))
-            if place not in stage.task.writes
+        counts = [
+            stage.suspicion(known, inputs, stage.region.tensors(outputs)) for _, known, inputs, outputs in stage.calls
         ]
-        check = getattr(tasks.implementation(stage.task.name), "check", None)
-        found = stage.region.tensors(outputs)
-        if check is not None:
-            bad = torch.tensor(int(check(known.inputs, found) is not None), device=self.device)
-        else:
-            bad = known.bad(found)
-        return torch.stack([bad.to(torch.int64), *changed]).sum()
-
-    def _why(self, stage: Stage, known: Known, inputs: Sequence[Slot], outputs: Sequence[Slot]) -> str:
-        for place, (value, slot) in enumerate(zip(known.inputs, inputs, strict=True)):
-            if place not in stage.task.writes and bool(_differs(stage.region.tensor(slot), value)):
-                return f"input {place} was changed by the kernel"
-        check = getattr(tasks.implementation(stage.task.name), "check", None)
-        found = stage.region.tensors(outputs)
-        why = check(known.inputs, found) if check is not None else known.why(found)
-        return why or "the outputs changed after they were handed over"
+        for (case, known, inputs, outputs), bad in zip(stage.calls, torch.stack(counts).tolist(), strict=True):
+            if bad:
+                why = stage.why(known, inputs, stage.region.tensors(outputs))
+                return {"mismatch": f"case {case.case_id}: {why}"}
+        return {"mismatch": None}
 
     def open_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Lay out a timing case: input slots that the kernel is bound to, a pool of fresh inputs, and output space."""
@@ -197,36 +168,22 @@ class Judge:
         slots = [layout.place(inputs) for _ in range(SLOTS)]
         pool = [layout.place(inputs) for _ in range(sets)]
         out = [layout.place(outputs) for _ in range(sets)]
-        stage = Stage(task, self.regions.take(layout.nbytes, run.holder), slots=slots, pool=pool, out=out)
+        stage = Stage(task, self._take(run, layout.nbytes), slots=slots, pool=pool, out=out)
+        reference = self._reference(task, case)
+        costs = self.costs.believed(stage, case.case_id)
+        # Last, for the copies above went there, and a kernel is called on these before the pool is filled.
         for slot in slots:
             self._fill(stage, self.draws.fresh(task, case), slot)
-        self._reference(task, case)
-        overhead_ns = self._copying_ns(stage)
+        self._synchronize()
         groups = {"slots": slots, "pool": pool, "out": out}
-        rows = {name: [_json(g) for g in group] for name, group in groups.items()}
-        return {**self._open(request, stage), **rows, "overhead_ns": overhead_ns}
+        rows = {name: [as_json(g) for g in group] for name, group in groups.items()}
+        return {
+            **self._open(request, stage), **rows, **costs, "captured": bool(reference.graphs),
+        }  # fmt: skip
 
-    def _copying_ns(self, stage: Stage) -> float:
-        """Return nanoseconds per call of what an audit adds to the calls: inputs copied in, outputs out, and a launch.
-
-        The least of a few rounds. The output space is poisoned afterwards, before it is used.
-        """
-        copies = []
-        for index, (pool, out) in enumerate(zip(stage.pool, stage.out, strict=True)):
-            slots = stage.slots[index % len(stage.slots)]
-            rows = [*zip(slots, pool, strict=True), *zip(stage.out[index - 1], out, strict=True)]
-            copies.append([(stage.region.tensor(to), stage.region.tensor(source)) for to, source in rows])
-        rounds = []
-        for _ in range(COPY_ROUNDS):
-            self._synchronize()
-            started = time.monotonic()
-            for call in copies:
-                self.tiny.zero_()
-                for target, source in call:
-                    target.copy_(source)
-            self._synchronize()
-            rounds.append((time.monotonic() - started) * 1e9 / len(copies))
-        return min(rounds)
+    def overhead(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the copies of a call take now; the pool is of no use afterwards."""
+        return {"overhead_ns": self.costs.of_calls(self._stage(request))}
 
     def _reference(self, task: Task, case: Case) -> Reference:
         key = task.name, case.case_id
@@ -264,20 +221,26 @@ class Judge:
         return {"ns": reference.times(values, request["method"])}
 
     def verify_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Compare the outputs of the looked-at call of the last batch, and see whether the inputs are intact."""
+        """Compare the outputs of the looked-at call of the last batch, and see whether the inputs are intact.
+
+        `seen_at` is when the outputs had been copied, by the clock that all processes share: what is compared was there
+        then, whatever the child said about being done.
+        """
         stage = self._stage(request)
         assert stage.looked is not None
         index, known = stage.looked
-        bad = self._suspicion(stage, known, stage.pool[index], stage.out[index])
+        found = self.costs.look(stage.region.tensors(stage.out[index]))
+        seen_at = time.monotonic()
+        bad = stage.suspicion(known, stage.pool[index], found)
         slot = stage.slots[(request["first"] + len(stage.pool) - 1) % len(stage.slots)]
         kept = [p for p in range(len(slot)) if p not in stage.task.writes]
-        changed = torch.stack([_differs(stage.region.tensor(slot[p]), stage.last[p]) for p in kept]).tolist()
+        changed = torch.stack([differs(stage.region.tensor(slot[p]), stage.last[p]) for p in kept]).tolist()
         wrong = None
         if int(bad):
-            wrong = self._why(stage, known, stage.pool[index], stage.out[index])
+            wrong = stage.why(known, stage.pool[index], found)
         elif any(changed):
             wrong = f"input {kept[changed.index(1)]} was changed by the kernel"
-        return {"mismatch": wrong and f"case {request['case_id']}, timed call: {wrong}"}
+        return {"mismatch": wrong and f"case {request['case_id']}, timed call: {wrong}", "seen_at": seen_at}
 
     def _stage(self, request: Mapping[str, Any]) -> Stage:
         return self.runs[request["run"]].stages[request["token"]]
@@ -288,8 +251,11 @@ class Judge:
         return {"evict": self.regions.give_back(run.regions, run.holder)}
 
     def free(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Free what a holder has unmapped; all that it held, if it is `gone`."""
-        self.regions.free(request["holder"], bool(request.get("gone")))
+        """Free what a holder has unmapped; all that it held, runs that have not ended too, if it is `gone`."""
+        holder, gone = request["holder"], bool(request.get("gone"))
+        for number in [n for n, run in self.runs.items() if gone and run.holder == holder]:
+            self.regions.give_back(self.runs.pop(number).regions, holder)
+        self.regions.free(holder, gone)
         return {}
 
     def _run(self, request: Mapping[str, Any]) -> Run:
@@ -304,22 +270,12 @@ def _case(task: Task, case_id: str) -> Case:
     return next(c for c in task.timing_cases if c.case_id == case_id)
 
 
-def _json(slots: Sequence[Slot]) -> list[dict[str, Any]]:
-    return [{"offset": s.offset, "shape": list(s.shape), "dtype": s.dtype, "nbytes": s.nbytes} for s in slots]
-
-
-def _differs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return whether any byte differs, as a 0-d int64 tensor on the device."""
-    one, other = (t.contiguous().reshape(-1).view(torch.uint8) for t in (a, b))
-    return (one != other).any().to(torch.int64)
-
-
 def serve(channel: Channel, judge: Judge) -> None:
     """Answer requests until the engine closes; an error of a request is answered, not raised."""
     served = {
         "describe": judge.describe, "shapes": judge.shapes, "open_check": judge.open_check,
         "verify_check": judge.verify_check, "open_timing": judge.open_timing, "fill": judge.fill,
-        "verify_timing": judge.verify_timing, "end": judge.end, "free": judge.free,
+        "verify_timing": judge.verify_timing, "overhead": judge.overhead, "end": judge.end, "free": judge.free,
     }  # fmt: skip
     while True:
         try:
@@ -331,7 +287,10 @@ def serve(channel: Channel, judge: Judge) -> None:
             with torch.no_grad():
                 answer = served[request["do"]](request)
         except Exception as error:
-            if judge.device == "cuda":
+            if judge.device == "cuda":  # raises, and so ends this process, if the device no longer works for it
+                torch.cuda.synchronize()
+                if isinstance(error, torch.OutOfMemoryError):
+                    judge.references.clear()  # they are captured again, so that another attempt finds room
                 torch.cuda.empty_cache()
             answer = {"error": f"{type(error).__name__}: {error}"[:2000]}
         answer["judge_s"] = time.monotonic() - started

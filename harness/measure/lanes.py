@@ -77,6 +77,8 @@ class Lanes:
         """Measure in `strict` what a lane could not vouch for."""
         while (job := self.again.get()) is not None:
             self.counts["strict"] += 1
+            if not isinstance(job.built, Failed):
+                job.built.discard()  # unless a child has it already
             settle(job.future, lambda job=job: engine.measure(job.task, job.code))
 
     def abort(self) -> None:
@@ -217,11 +219,22 @@ class Lane:
             self.lanes.again.put(job)
 
     def _replace(self) -> None:
-        """End the child; a new one is started when it is needed."""
-        if self.child is not None:
-            self.child.kill()
+        """End the child; a new one is started when it is needed. The lane goes on whatever has died."""
+        child, self.child, self.canary = self.child, None, None
+        if child is None:
+            return
+        try:
+            child.kill()
             self.engine.judge.ask({"do": "free", "holder": self.holder, "gone": True}, JUDGE_S)
-        self.child, self.canary = None, None
+        except InfrastructureError as error:
+            self.lanes.anomalies.append(str(error))
+            self._revive()
+
+    def _revive(self) -> None:
+        try:
+            self.engine.revive()
+        except InfrastructureError as error:  # those who are measured next are told
+            self.lanes.anomalies.append(str(error))
 
 
 def medians(result: Measurement) -> dict[str, float]:

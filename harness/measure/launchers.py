@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -80,9 +81,12 @@ def compile_stub(types: Sequence[str]) -> bool:
     with tempfile.TemporaryDirectory() as folder, replaced(build.knobs.build, impl=None):
         path = Path(folder) / f"{NAME}.c"
         path.write_text(source)
-        made = build._build(
-            NAME, str(path), folder, nvidia.library_dirs(), nvidia.include_dirs, nvidia.libraries, []
-        )  # fmt: skip
+        try:
+            made = build._build(
+                NAME, str(path), folder, nvidia.library_dirs(), nvidia.include_dirs, nvidia.libraries, []
+            )  # fmt: skip
+        except (OSError, RuntimeError, subprocess.SubprocessError):  # types that C does not know, or no compiler
+            return False
         _stubs[digest] = sealed_file(NAME, Path(made).read_bytes())
     return True
 

@@ -6,6 +6,7 @@ before. Entries are dropped, least recently used first, when they hold more than
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from tasks.spec import Tolerance
 
 DEPTH = 4
 MAX_USES = 16
+_numbers = itertools.count()
 
 
 @dataclass(eq=False)
@@ -58,6 +60,7 @@ class Entry:
 
     sets: tuple[Known, ...]
     used: int = 0
+    number: int = field(default_factory=lambda: next(_numbers))
 
     @property
     def nbytes(self) -> int:
@@ -73,18 +76,18 @@ class Library:
         self._random = random.SystemRandom()
         self.made = 0
 
-    def draw(self, key: tuple[str, ...], make: Callable[[], Entry], had: set[Entry]) -> Entry:
-        """Return an entry of this key that is not in `had`, and add it there; `make` builds a new one."""
+    def draw(self, key: tuple[str, ...], make: Callable[[], Entry], had: set[int]) -> Entry:
+        """Return an entry of this key whose number is not in `had`, and add it there; `make` builds a new one."""
         entries = self._entries.setdefault(key, [])
         self._entries.move_to_end(key)
-        fresh = [entry for entry in entries if entry not in had]
+        fresh = [entry for entry in entries if entry.number not in had]
         if fresh and len(entries) >= self.depth:
             chosen = self._random.choice(fresh)
         else:
             chosen = make()
             self.made += 1
             entries.append(chosen)
-        had.add(chosen)
+        had.add(chosen.number)
         chosen.used += 1
         if chosen.used >= self.max_uses or len(entries) > self.depth:
             entries.remove(chosen)

@@ -39,6 +39,10 @@ class InfrastructureError(OSError):
     """The engine failed, not the kernel: the measurement may be tried again."""
 
 
+class Disturbed(InfrastructureError):
+    """Something else used the GPU or its driver while a kernel was timed."""
+
+
 class Failed(Exception):
     """A kernel ended in a status other than ok, in some stage."""
 

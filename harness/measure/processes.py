@@ -23,6 +23,8 @@ from harness.measure.quiet import Children, send
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 180.0
 REAP_S = 30.0
+PAUSE_S = 0.05  # how often a child that is stopped while another is timed is looked at
+ERROR_CHARACTERS = 8000
 
 
 class Helper:
@@ -35,7 +37,7 @@ class Helper:
         self.module = module
         self.process = subprocess.Popen(
             line, pass_fds=[theirs.fileno()], env={**os.environ, **env, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
-            start_new_session=True,
+            stdout=2, start_new_session=True,
         )  # fmt: skip
         theirs.close()
         self.channel = Channel(ours)
@@ -95,9 +97,12 @@ class Child:
         self.context_s = 0.0
 
     def receive(self, stage: str, seconds: float) -> dict[str, Any]:
-        """Return the next message of the child. Raises Failed with the status that its absence or error means."""
+        """Return the next message of the child. Raises Failed with the status that its absence or error means.
+
+        The time for which the child is stopped, because another one is timed, does not count.
+        """
         try:
-            answer = self.channel.receive(time.monotonic() + seconds)
+            answer = self._next(seconds)
         except DeadlinePassed:
             raise Failed("timeout", stage, f"no answer within the {stage} limit of {seconds:g} s") from None
         except PeerGone:
@@ -105,8 +110,20 @@ class Child:
         except ProtocolError as error:
             raise Failed("rejected", stage, f"the process wrote to the harness's channel: {error}") from None
         if "error" in answer:
-            raise Failed(_status_of(str(answer.get("kind"))), stage, str(answer["error"]))
+            raise Failed(_status_of(str(answer.get("kind"))), stage, printable(answer["error"]))
         return answer
+
+    def _next(self, seconds: float) -> dict[str, Any]:
+        deadline, (before, _) = time.monotonic() + seconds, self.children.paused(self.pid)
+        while True:
+            paused, now = self.children.paused(self.pid)
+            left = deadline + paused - before - time.monotonic()
+            try:
+                return self.channel.receive(time.monotonic() + (max(left, PAUSE_S) if now else left))
+            except DeadlinePassed:
+                later, now = self.children.paused(self.pid)
+                if later == paused and not now:
+                    raise
 
     def ask(self, stage: str, seconds: float, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and return its answer, both within `seconds`; see `receive`."""
@@ -141,6 +158,19 @@ class Child:
         if self.exit_status < 0:
             return f"killed by signal {-self.exit_status} ({signal.Signals(-self.exit_status).name})"
         return f"exit status {self.exit_status}"
+
+
+def number(answer: Mapping[str, Any], name: str, stage: str) -> float:
+    """Return a number of a child's answer. Raises Failed if it is none, for foreign code may have answered."""
+    value = answer.get(name)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
+        return float(value)
+    raise Failed("rejected", stage, f"the process answered without the number '{name}'")
+
+
+def printable(text: Any) -> str:
+    """Return what a child says as text of bounded length that can be encoded."""
+    return str(text)[:ERROR_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
 def _status_of(kind: str) -> str:

@@ -29,6 +29,7 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
+        self._held = bytearray()  # of a message that is not complete yet
 
     def send(self, message: dict[str, Any], deadline: float | None = None) -> None:
         """Send one message; `deadline` is a time.monotonic() value. Raises PeerGone or DeadlinePassed."""
@@ -44,13 +45,20 @@ class Channel:
             raise PeerGone(str(error)) from None
 
     def receive(self, deadline: float | None = None) -> dict[str, Any]:
-        """Return the next message. Raises PeerGone, DeadlinePassed or ProtocolError."""
-        (size,) = _HEADER.unpack(self._exactly(_HEADER.size, deadline))
+        """Return the next message. Raises PeerGone, DeadlinePassed or ProtocolError.
+
+        After DeadlinePassed it may be called again: what has arrived is kept.
+        """
+        self._hold(_HEADER.size, deadline)
+        (size,) = _HEADER.unpack_from(self._held)
         if size > MAX_MESSAGE_BYTES:
             raise ProtocolError(f"a message of {size} bytes is over the limit of {MAX_MESSAGE_BYTES}")
+        self._hold(_HEADER.size + size, deadline)
+        body = bytes(self._held[_HEADER.size :])
+        self._held.clear()
         try:
-            message = json.loads(self._exactly(size, deadline))
-        except ValueError as error:
+            message = json.loads(body)
+        except (ValueError, RecursionError) as error:
             raise ProtocolError(f"not JSON: {error}") from None
         if not isinstance(message, dict):
             raise ProtocolError("a message must be a JSON object")
@@ -65,21 +73,19 @@ class Channel:
             raise DeadlinePassed
         self.sock.settimeout(left)
 
-    def _exactly(self, size: int, deadline: float | None) -> bytes:
-        parts: list[bytes] = []
-        while size:
+    def _hold(self, size: int, deadline: float | None) -> None:
+        """Receive until so many bytes are held, and none beyond: what follows may belong to somebody else."""
+        while len(self._held) < size:
             self._arm(deadline)
             try:
-                part = self.sock.recv(min(size, 1 << 16))
+                part = self.sock.recv(min(size - len(self._held), 1 << 16))
             except TimeoutError:
                 raise DeadlinePassed from None
             except OSError as error:
                 raise PeerGone(str(error)) from None
             if not part:
                 raise PeerGone("end of stream")
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)
+            self._held += part
 
     def close(self) -> None:
         self.sock.close()

@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,6 +29,8 @@ class Children:
         self._pids: set[int] = set()
         self._foreign: set[int] = set()
         self._only: int | None = None
+        self._since = 0.0  # when the others were stopped
+        self._paused: dict[int, float] = {}  # seconds that a child was stopped, before now
         self._ending = False
 
     def add(self, pid: int) -> None:
@@ -39,14 +42,25 @@ class Children:
     def foreign(self, pid: int) -> None:
         """Note that this child is about to run foreign code; it waits if another one is being timed."""
         with self._lock:
+            if pid in self._foreign:
+                return
             self._foreign.add(pid)
+            self._paused[pid] = 0.0
             if self._only not in (None, pid):
+                self._paused[pid] = self._since - time.monotonic()
                 send(pid, signal.SIGSTOP)
 
     def remove(self, pid: int) -> None:
         with self._lock:
             self._pids.discard(pid)
             self._foreign.discard(pid)
+            self._paused.pop(pid, None)
+
+    def paused(self, pid: int) -> tuple[float, bool]:
+        """Return for how many seconds a child has been stopped because others were timed, and whether it is now."""
+        with self._lock:
+            now = self._only not in (None, pid) and pid in self._foreign
+            return self._paused.get(pid, 0.0) + (time.monotonic() - self._since if now else 0.0), now
 
     def kill(self) -> None:
         """End all of them, and those that are forked from now on."""
@@ -59,7 +73,7 @@ class Children:
     def only(self, pid: int) -> Iterator[None]:
         """Stop every other foreign child; what they launched ends within its launch, and nothing new follows."""
         with self._lock:
-            self._only = pid
+            self._only, self._since = pid, time.monotonic()
             for other in self._foreign - {pid}:
                 send(other, signal.SIGSTOP)
         try:
@@ -68,6 +82,7 @@ class Children:
             with self._lock:
                 self._only = None
                 for other in self._foreign - {pid}:
+                    self._paused[other] += time.monotonic() - self._since
                     send(other, signal.SIGCONT)
 
 

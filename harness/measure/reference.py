@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,10 @@ SLOTS = 2
 
 
 class Reference:
-    """Runs `reference(data)` cold on fresh values; holds its own input slots, bound into one graph each."""
+    """Runs `reference(data)` cold on fresh values; holds its own input slots, bound into one graph each.
+
+    `graphs` is empty where the reference cannot be captured; it is then timed by events, as its candidates must be.
+    """
 
     def __init__(
         self, run: Callable[[Any], Any], data: Sequence[tuple[torch.Tensor, ...]], flush: torch.Tensor
@@ -24,13 +28,25 @@ class Reference:
             for _ in range(3):
                 run(one)
         torch.cuda.synchronize()
-        pool = torch.cuda.graph_pool_handle()  # replays never overlap, so the graphs may share their memory
-        for one in data:
+        # Replays never overlap, so the graphs may share their memory.
+        pool, stream = torch.cuda.graph_pool_handle(), torch.cuda.current_stream()
+        try:
+            self._capture(pool)
+        except RuntimeError:  # it waits for the device, say
+            self.graphs.clear()
+            # A capture that fails leaves its stream current, and the allocator in the belief that it goes on.
+            torch.cuda.set_stream(stream)
+            with contextlib.suppress(RuntimeError):
+                torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
+            torch.cuda.synchronize()
+
+    def _capture(self, pool: Any) -> None:
+        for one in self.data:
             graph = torch.cuda.CUDAGraph()
             start, end = (torch.cuda.Event(enable_timing=True, external=True) for _ in range(2))
             with torch.cuda.graph(graph, pool=pool):
                 start.record()
-                run(one)
+                self.run(one)
                 end.record()
             self.graphs.append((graph, start, end))
 

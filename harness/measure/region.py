@@ -169,6 +169,8 @@ class Region:
     def poison(self, start: int = 0, end: int | None = None) -> None:
         """Fill the bytes from `start` to `end` with 0xFF, a NaN in every floating-point dtype."""
         count = (self.nbytes if end is None else end) - start
+        if count <= 0:
+            return
         if self.device == "cuda":
             code = self._mapping.lib.cuMemsetD8_v2(
                 ctypes.c_uint64(self.pointer + start), ctypes.c_ubyte(0xFF), ctypes.c_size_t(count)

@@ -6,6 +6,7 @@ kernel that patches torch changes nothing here.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -23,6 +24,7 @@ from harness.measure.restore import Baseline
 
 MAX_WARM_CALLS = 8
 SIDE_WORK_SLACK_NS = 30_000.0
+MEMORY_SHARE = 0.3  # of the device's, that a kernel may have PyTorch allocate beside its stage: others run, too
 
 
 class Wrong(Exception):
@@ -70,7 +72,15 @@ class Runner:
             l2 = torch.cuda.get_device_properties(0).L2_cache_size
             self.flush = torch.empty(max(64 << 20, 2 * l2), dtype=torch.uint8, device="cuda")
             self.synchronize = torch.cuda.synchronize
-            self.event, self.elapsed = torch.cuda.Event, torch.cuda.Event.elapsed_time
+            torch.cuda.set_per_process_memory_fraction(MEMORY_SHARE)
+            self.event, self.elapsed, self.record = (
+                torch.cuda.Event,
+                torch.cuda.Event.elapsed_time,
+                torch.cuda.Event.record,
+            )
+            self.raw_stream = torch._C._cuda_getCurrentRawStream
+            self.stream, self.set_stream = torch.cuda.current_stream(), torch.cuda.set_stream
+            self.new_pool, self.end_pool = torch.cuda.graph_pool_handle, torch._C._cuda_endAllocateToPool
             self.graph, self.replay = torch.cuda.CUDAGraph, torch.cuda.CUDAGraph.replay
             self.capture = torch.cuda.graph
             self.reset_persisting = self.driver.lib.cuCtxResetPersistingL2Cache
@@ -81,12 +91,13 @@ class Runner:
             self.synchronize = lambda: None
         self.tensor_type, self.is_contiguous = torch.Tensor, torch.Tensor.is_contiguous
         self.data_ptr, self.numel = torch.Tensor.data_ptr, torch.Tensor.numel
-        self.element_size = torch.Tensor.element_size
+        self.element_size, self.zero, self.full = torch.Tensor.element_size, torch.Tensor.zero_, torch.full
         self.data: list[tuple[Any, ...]] = []
         self.graphs: list[Any] = []
         self.keep: list[Any] = []  # a graph's outputs live as long as somebody holds them
         self.events: list[tuple[Any, Any]] = []
         self.outputs: list[list[int]] = []
+        self.pool: Any = (0, 0)  # of the graph that is being captured
 
     def _watch_launches(self) -> None:
         """Note which compiled Triton kernels are launched while a timing case is prepared."""
@@ -155,7 +166,7 @@ class Runner:
 
     def poison(self, nbytes: int) -> None:
         """Leave NaN in the blocks that the allocator will hand out next."""
-        block = self.torch.full((max(nbytes, 16),), 0xFF, dtype=self.torch.uint8, device=self.device)
+        block = self.full((max(nbytes, 16),), 0xFF, dtype=self.torch.uint8, device=self.device)
         del block
 
     def call(self, data: tuple[Any, ...], outputs: Sequence[Slot], writes: Sequence[int]) -> tuple[Any, ...]:
@@ -186,7 +197,7 @@ class Runner:
         if self.driver is None:
             ctypes.memmove(target, source, nbytes)
             return
-        stream = self.torch.cuda.current_stream().cuda_stream
+        stream = self.raw_stream(0)
         code = self.driver.lib.cuMemcpyDtoDAsync_v2(
             ctypes.c_uint64(target), ctypes.c_uint64(source), ctypes.c_size_t(nbytes), ctypes.c_void_p(stream)
         )
@@ -245,6 +256,10 @@ class Runner:
         except Exception as caught:  # whatever stops the capture, eager calls can still be timed
             error, method = f"{type(caught).__name__}: {caught}"[:200], "event"
             self.graphs.clear()
+            # A capture that fails leaves its stream current, and the allocator in the belief that it goes on.
+            self.set_stream(self.stream)
+            with contextlib.suppress(RuntimeError):
+                self.end_pool(0, self.pool)
             self.synchronize()
         self.preparing = False
         return {"method": method, "seconds": compile_s, "capture_error": error}
@@ -252,11 +267,11 @@ class Runner:
     def _capture(self, data: tuple[Any, ...]) -> None:
         # Events inside the graph leave the launch of the graph itself out of the time.
         start, end = (self.event(enable_timing=True, external=True) for _ in range(2))
-        graph = self.graph()
-        with self.capture(graph, capture_error_mode="thread_local"):
-            start.record()
+        graph, self.pool = self.graph(), self.new_pool()
+        with self.capture(graph, pool=self.pool, capture_error_mode="thread_local"):
+            self.record(start)
             found = self.call(data, self.case["out"][0], self.writes)
-            end.record()
+            self.record(end)
         self.graphs.append(graph)
         self.keep.append(found)
         self.events.append((start, end))
@@ -281,7 +296,7 @@ class Runner:
     def cool(self) -> None:
         """Empty the L2 cache: lines that were made to persist become ordinary ones, and all are then overwritten."""
         self.reset_persisting()
-        self.flush.zero_()
+        self.zero(self.flush)
 
     def traced(self, region: Region, slot: int, out: Sequence[Slot], trace: Trace) -> None:
         """One cold call whose time the trace knows."""
@@ -303,11 +318,11 @@ class Runner:
         start, end, drained = (self.event(enable_timing=True) for _ in range(3))
         self.poison(sum(s.nbytes for s in out))
         self.cool()
-        start.record()
+        self.record(start)
         found = self.call(self.data[slot], out, self.writes)
-        end.record()
+        self.record(end)
         self.synchronize()
-        drained.record()
+        self.record(drained)
         self.take(region, [self.data_ptr(t) for t in found], out)
         self.synchronize()
         on_stream = float(self.elapsed(start, end)) * 1e6

@@ -6,6 +6,7 @@ import ctypes
 import os
 import resource
 import signal
+import tempfile
 from pathlib import Path
 
 from harness.measure import landlock, seccomp
@@ -65,6 +66,7 @@ def enter(workdir: Path, files: Files) -> list[str]:
         folder = workdir / name
         folder.mkdir(exist_ok=True)
         os.environ[variable] = str(folder)
+    tempfile.tempdir = None  # the parent's choice would be kept, and cannot be written
     os.chdir(workdir)
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, signal.SIG_DFL)

@@ -24,7 +24,7 @@ FURTHER = {
     "31_runner_patched": "reject", "32_clock_through_frames": "reject", "33_idle_in_capture": "reject",
     "34_half_in_capture": "reject", "35_weight_cache": "reject", "36_inputs_at_import": "reject",
     "37_infinite_output": "reject", "38_half_written": "reject", "39_unstable": "reject", "40_host_clock": "honest",
-    "41_persisting_cache": "honest", "42_answers_in_shared_memory": "reject",
+    "41_persisting_cache": "honest", "42_answers_in_shared_memory": "reject", "43_says_done_early": "reject",
 }  # fmt: skip
 FURTHER_ON_CPU = (
     "36_inputs_at_import", "37_infinite_output", "38_half_written", "39_unstable", "42_answers_in_shared_memory",

@@ -37,6 +37,13 @@ def test_a_right_kernel_is_ok_and_the_cpu_gives_it_no_time(engine, task, seed):
     assert result.check_s > 0 and result.session_id == engine.session["session_id"]
 
 
+ANSWER = """
+def _answer(text):
+    for fd in range(3, 30):
+        path = f"/proc/self/fd/{fd}"
+        if os.path.exists(path) and os.readlink(path).startswith("socket"):
+            os.write(fd, len(text).to_bytes(4, "big") + text)
+"""
 FAULTS = {
     "does not parse": ("def custom_kernel(data:\n", "compile", "build", "SyntaxError"),
     "no entry": ("def other(data): return data\n", "compile", "build", "no function custom_kernel"),
@@ -66,6 +73,14 @@ FAULTS = {
         in_kernel("[os.write(fd, b'\\x00\\x00\\x00\\x02[]') for fd in range(3, 30) if _is_socket(fd)]", "return x + 1")
         + "def _is_socket(fd):\n    try:\n        return os.readlink(f'/proc/self/fd/{fd}').startswith('socket')\n"
         + "    except OSError:\n        return False\n",
+        "rejected", "check", "channel",
+    ),
+    "answers in our place": (
+        ANSWER + in_kernel("_answer(b'{\"seconds\": NaN}')", "return x + 1"),
+        "rejected", "check", "without the number 'seconds'",
+    ),
+    "nests its answer deeply": (
+        ANSWER + in_kernel("_answer(b'[' * 100_000)", "return x + 1"),
         "rejected", "check", "channel",
     ),
 }  # fmt: skip
@@ -152,6 +167,34 @@ def test_a_kernel_can_neither_end_nor_trace_another_process(engine):
     if "signals" in engine.session["sandbox"]:
         pytest.skip("this machine has no system-call filter")
     result = measure(engine, NOSY + HONEST)
+    assert result.status == "ok", result.error
+
+
+LASTING = """
+import ctypes, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+def refused(name, *arguments):
+    return getattr(libc, name)(*arguments) == -1 and ctypes.get_errno() == 1
+here = __file__.encode()
+assert refused("shmget", 7, 4096, 0o1600)
+assert refused("semget", 7, 1, 0o1600)
+assert refused("msgget", 7, 0o1600)
+assert refused("syscall", 248, b"user", b"mark", b"1", 1, -4)  # add_key, to the user's keyring
+assert refused("setxattr", here, b"user.mark", b"1", 1, 0)
+try:
+    os.utime(here, (1, 1))
+except PermissionError:
+    pass
+else:
+    raise SystemExit("times of a file were set")
+"""
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="one call has its number of x86_64 here")
+def test_a_kernel_leaves_no_mark_for_a_later_one(engine):
+    if "signals" in engine.session["sandbox"]:
+        pytest.skip("this machine has no system-call filter")
+    result = measure(engine, LASTING + HONEST)
     assert result.status == "ok", result.error
 
 

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.measure import files, landlock
+from harness.measure import files, landlock, sandbox
 from tests.harness.measure.forked import in_child
 
 STUB = """
@@ -73,6 +74,17 @@ def test_the_private_folder_can_be_used(places):
         return (places.private / "whole").read_text()
 
     assert places.confined(work) == "hell"
+
+
+@needs_landlock
+def test_temporary_files_go_to_the_private_folder_whatever_the_parent_chose(places):
+    def work() -> str:
+        tempfile.gettempdir()  # from now on Python remembers the folder
+        sandbox.enter(places.private, places.needed)
+        with tempfile.NamedTemporaryFile() as file:
+            return str(Path(file.name).parent)
+
+    assert in_child(work) == str(places.private / "tmp")
 
 
 @needs_landlock

@@ -83,6 +83,13 @@ def test_a_failure_that_leaves_doubt_is_confirmed_in_a_process_of_its_own(engine
     assert (result.status, result.isolation) == (status, isolation), result.error
 
 
+def test_a_lane_outlives_the_judge(engine):
+    engine.judge.process.kill()
+    engine.judge.process.wait()
+    first, second = measured(engine, HONEST + "# while it is gone\n", HONEST + "# afterwards\n")
+    assert (first.status, second.status) == ("ok", "ok"), (first.error, second.error)
+
+
 def test_a_canary_whose_time_moved_is_seen():
     before = {"a": 100.0, "b": 50.0}
     assert not moved(before, {"a": 102.0, "b": 49.0})

@@ -48,6 +48,17 @@ def test_a_peer_that_drips_bytes_cannot_stretch_the_deadline(ends):
     assert time.monotonic() - started < 2
 
 
+def test_what_arrived_before_a_deadline_is_kept(ends):
+    body = b'{"a": 1}'
+    for part in (struct.pack("!I", len(body))[:2], struct.pack("!I", len(body))[2:] + body[:3]):
+        ends[0].sock.sendall(part)
+        with pytest.raises(DeadlinePassed):
+            ends[1].receive(time.monotonic() + 0.02)
+    ends[0].sock.sendall(body[3:] + b"next")
+    assert ends[1].receive(time.monotonic() + 5) == {"a": 1}
+    assert ends[1].sock.recv(10) == b"next"
+
+
 def test_a_closed_peer_is_gone(ends):
     ends[0].close()
     with pytest.raises(PeerGone):

@@ -52,6 +52,23 @@ def test_all_foreign_ones_but_the_timed_stop_and_go_on(sleepers):
     assert wait_for(late, {"S", "R"}) != "T"
 
 
+def test_the_time_of_being_stopped_is_known(sleepers):
+    children, (mine, other, late) = Children(), sleepers
+    children.foreign(mine)
+    children.foreign(other)
+    with children.only(mine):
+        time.sleep(0.1)
+        children.foreign(late)
+        time.sleep(0.1)
+        assert children.paused(other)[0] >= 0.2 and children.paused(other)[1]
+    (one, now), (two, _) = children.paused(other), children.paused(late)
+    assert one >= 0.2 and 0.1 <= two <= one - 0.1 and not now
+    assert children.paused(mine) == (0.0, False)
+    assert children.paused(other) == (one, False)
+    children.remove(other)
+    assert children.paused(other) == (0.0, False)
+
+
 def test_one_stops_for_a_while(sleepers):
     with stopped(sleepers[0]):
         assert wait_for(sleepers[0], {"T"}) == "T"

@@ -1,0 +1,56 @@
+"""Regions of the trusted process over the stages of a run, on the CPU."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from harness.measure.copy_costs import LAUNCH_NS, CopyCosts
+from harness.measure.judge import Judge
+
+
+@pytest.fixture
+def judge(tmp_path):
+    return Judge("cpu", tmp_path)
+
+
+def opened(judge, run, cases, holder=""):
+    return judge.open_check({"run": run, "holder": holder, "task": "rms_norm", "cases": cases})
+
+
+def test_the_stages_of_a_run_use_one_region(judge):
+    first = opened(judge, 1, 0)
+    second = opened(judge, 1, 2)
+    assert second["handle"] == first["handle"] and second["token"] != first["token"]
+    assert opened(judge, 2, 2)["handle"] != first["handle"]
+    stage = judge.runs[1].stages[second["token"]]
+    assert list(judge.runs[1].stages) == [second["token"]]
+    _, known, inputs, outputs = stage.calls[0]
+    assert torch.equal(stage.region.tensor(inputs[0]), known.inputs[0])
+    assert bool(stage.region.tensor(outputs[0]).isnan().all())
+
+
+def test_a_run_that_never_ended_goes_with_its_holder(judge):
+    handles = [opened(judge, run, 1, "lane-0")["handle"] for run in (1, 2)]
+    other = opened(judge, 3, 1, "lane-1")["handle"]
+    judge.free({"holder": "lane-0"})
+    assert all(map(os.path.exists, handles))
+    judge.free({"holder": "lane-0", "gone": True})
+    assert not any(map(os.path.exists, handles))
+    assert os.path.exists(other) and list(judge.runs) == [3]
+
+
+def test_a_run_keeps_no_inputs_that_it_was_shown(judge):
+    opened(judge, 1, 1)
+    assert all(isinstance(number, int) for number in judge.runs[1].had)
+
+
+def test_copies_that_were_slowed_do_not_widen_what_is_allowed():
+    costs = CopyCosts("cpu", lambda: None, peak_bytes_per_s=1e12)
+    nbytes, most = 6_000_000, 2 * 6_000_000 / 0.6e12 * 1e9 + 2 * LAUNCH_NS
+    assert costs._believe(("calls", "a"), 1e9, nbytes, 2) == pytest.approx(most)
+    assert costs._believe(("calls", "a"), 30_000.0, nbytes, 2) == 30_000.0
+    assert costs._believe(("calls", "a"), 50_000.0, nbytes, 2) == 30_000.0
+    assert costs._believe(("calls", "b"), 50_000.0, nbytes, 2) == 50_000.0
