@@ -9,7 +9,6 @@ timed or compared, so that nothing else of ours runs on the GPU meanwhile.
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import secrets
 import shutil
@@ -18,17 +17,16 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tasks
 from benchmark.identity import kernel_id
 from harness.measure import environment
+from harness.measure.builder import Builder
 from harness.measure.course import Course
-from harness.measure.launchers import MAX_STUBS
 from harness.measure.limits import Disturbed, Failed, InfrastructureError, Limits
-from harness.measure.processes import START_S, Child, Helper, Nursery, number
+from harness.measure.processes import START_S, Child, Helper, Nursery
 from harness.measure.protocol import DeadlinePassed, PeerGone
 from harness.measure.quiet import Children, DeviceMemory, GpuTurn
 from harness.measure.result import Measurement
@@ -37,20 +35,6 @@ from harness.measure.result import Measurement
 MEMORY_SHARE = 0.5
 CONTEXTS = 6
 DISTURBED_PAUSES_S = (5.0, 20.0, 60.0)  # a kernel that does not end may keep the GPU busy until its deadline
-COMPILED_FOLDERS = ("triton", "nvrtc")  # where a child's compilers keep their results
-COMPILED = ("triton", "nvrtc", "_compile_kernel")  # a source with one of these words is built ahead of its run
-
-
-@dataclass(frozen=True)
-class Built:
-    """What a builder left: its folder, None if nothing was built, and the seconds it took."""
-
-    folder: Path | None = None
-    seconds: float = 0.0
-
-    def discard(self) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Engine:
@@ -74,8 +58,7 @@ class Engine:
         elif gpu is not None:
             self._env["CUDA_VISIBLE_DEVICES"] = gpu
         self.folder = Path(tempfile.mkdtemp(prefix="kernelcast-"))
-        self.built, self.regions = self.folder / "built", self.folder / "regions"
-        self.built.mkdir()
+        self.regions = self.folder / "regions"
         self.regions.mkdir()
         number = gpu or os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
         lock = f"kernelcast-{device}-{number}-{os.getuid()}.lock"
@@ -85,8 +68,6 @@ class Engine:
         # Of each audit that passed, ns per call: claimed, the judge's copies, the engine's watch, its bound; and tries.
         self.audits: list[tuple[float, float, float, float, int]] = []
         self.numbers = itertools.count()
-        self._calls: dict[str, list[Any]] = {}
-        self._stubs: set[str] = set()
         self._revival = threading.Lock()
         self._aborted = False
         self._stopping = threading.Event()
@@ -96,10 +77,12 @@ class Engine:
         sandbox = self._probe()
         levels = ("strict",) if isolation == "strict" else (isolation, "strict")
         self.sessions = {
-            level: environment.session_record(f"s-{secrets.token_hex(8)}", self.described, level, sandbox, gpu)
+            level: environment.session_record(
+                f"s-{secrets.token_hex(8)}", self.described, level, sandbox, self.limits.method, gpu
+            )
             for level in levels
         }
-        self._building = threading.Semaphore(workers)
+        self.builder = Builder(self, workers)
         contexts = CONTEXTS if device == "cuda" else workers
         self.nursery = Nursery(self.start_runner, contexts)
         self._threads = ThreadPoolExecutor(workers + contexts, thread_name_prefix="measure")
@@ -189,7 +172,7 @@ class Engine:
     def _feed(self, task: str, code: str, future: Future[Measurement]) -> None:
         """Build a kernel and hand it to the lanes."""
         try:
-            self._lanes.put(task, code, self.build(task, code), future)
+            self._lanes.put(task, code, self.builder.build(task, code), future)
         except BaseException as error:
             future.set_exception(error)
         finally:
@@ -229,13 +212,13 @@ class Engine:
             return self._measure(task, code)
 
     def _measure(self, task: str, code: str) -> Measurement:
-        built = self.build(task, code)
+        built = self.builder.build(task, code)
         if isinstance(built, Failed):
             return self.record(Course(self, task, code, next(self.numbers)), built, "strict")
         child = self.nursery.take()
         course, failure = Course(self, task, code, next(self.numbers)), None
         try:
-            folder = self.give(child, built, "built")
+            folder = self.builder.give(child, built, "built")
             child.becomes_foreign()
             course.through(child, folder)
         except Failed as error:
@@ -260,58 +243,6 @@ class Engine:
             **seconds,
         )  # fmt: skip
 
-    def build(self, task: str, code: str) -> Built | Failed:
-        """Compile a kernel for all its cases in a child without a device, as far as that can be foreseen.
-
-        What cannot is compiled later, where the kernel runs; the kernel's status is decided there, unless building
-        passes its limit.
-        """
-        if self.device == "cpu" or not any(word in code for word in COMPILED):
-            return Built()
-        with self._building:
-            child = Child(self.forkserver, self.children, self.folder, "builder")
-            try:
-                if not self.builders_have_no_device:
-                    child.becomes_foreign()
-                child.receive("start", self.limits.start_s)
-                request = {
-                    "do": "ahead", "code": tasks.candidate_source(task, code), "calls": self._calls_of(task),
-                    "device": self.described["device"],
-                }  # fmt: skip
-                answer = child.ask("build", self.limits.build_s, request)
-                self._compile_stubs(answer.get("signatures"))
-                folder = self.built / secrets.token_hex(8)
-                folder.mkdir()
-                for part in COMPILED_FOLDERS:
-                    if (child.workdir / part).is_dir():
-                        (child.workdir / part).rename(folder / part)
-                return Built(folder, number(answer, "seconds", "build"))
-            except Failed as failure:
-                return failure if failure.status == "timeout" else Built()
-            finally:
-                child.kill()
-
-    def _compile_stubs(self, signatures: Any) -> None:
-        """Have the fork server compile what Triton's launchers need in every child, once for each signature."""
-        for types in signatures if isinstance(signatures, list) else ():
-            key = json.dumps(types)
-            if key not in self._stubs and len(self._stubs) < MAX_STUBS:
-                self._stubs.add(key)
-                self.forkserver.ask({"stub": types}, START_S)
-
-    def _calls_of(self, task: str) -> list[Any]:
-        if task not in self._calls:
-            with self.gpu:
-                self._calls[task] = self.judge.ask({"do": "shapes", "task": task}, START_S)["calls"]
-        return self._calls[task]
-
-    def give(self, child: Child, built: Built, folder: str) -> str:
-        """Put what a builder left in the child's own folder, and return the name there; "" if there is nothing."""
-        if built.folder is None:
-            return ""
-        built.folder.rename(child.workdir / folder)
-        return folder
-
     def lend(self, handle: str, child: Child) -> str:
         """Return the handle under which the child reaches a region: on the CPU, a link in its own folder."""
         if self.device == "cuda":
@@ -328,7 +259,7 @@ class Engine:
                 self.judge, _ = self._start_judge()
             if not self.forkserver.alive:
                 self.forkserver = self._start_forkserver()
-                self._stubs.clear()  # they went with it
+                self.builder.forget_stubs()  # they went with it
 
     def abort(self) -> None:
         """Drop what is queued and end every child at once; what runs ends as if its process had died."""

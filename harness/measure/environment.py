@@ -72,7 +72,7 @@ def _ask_smi(*options: str) -> list[str]:
 
 
 def session_record(
-    session_id: str, described: Mapping[str, Any], isolation: str, sandbox: str, gpu: str | None = None
+    session_id: str, described: Mapping[str, Any], isolation: str, sandbox: str, method: str, gpu: str | None = None
 ) -> dict[str, Any]:
     """Return the `sessions` row of an engine, from what its judge says of the machine."""
     on_gpu = described["capability"] > 0
@@ -82,7 +82,7 @@ def session_record(
         "role": "primary",
         "isolation": isolation,
         "sandbox": sandbox,
-        "timing_method": "graph" if on_gpu else "none",
+        "timing_method": method if on_gpu else "none",
         "gpu": described["gpu"],
         "driver": state.get("driver", "none"),
         "cuda": described["cuda"],

@@ -24,7 +24,8 @@ from harness.measure.processes import Child
 from harness.measure.result import Measurement
 
 if TYPE_CHECKING:
-    from harness.measure.engine import Built, Engine
+    from harness.measure.builder import Built
+    from harness.measure.engine import Engine
 
 LANES = 2
 WAIT_S = 0.05
@@ -176,7 +177,7 @@ class Lane:
         self.measured += 1
         course, failure = Course(engine, job.task, job.code, next(engine.numbers), self.holder), None
         if built is not None:
-            folder = engine.give(self.child, built, f"built-{self.measured}")
+            folder = engine.builder.give(self.child, built, f"built-{self.measured}")
         try:
             course.through(self.child, folder)
         except Failed as error:

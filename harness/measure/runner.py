@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import importlib.util
 import os
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 
 from harness.measure import nvrtc
 from harness.measure.cupti import Trace
+from harness.measure.launches import Launches
 from harness.measure.region import Driver, Region, Slot
 from harness.measure.restore import Baseline
 
@@ -59,9 +59,7 @@ class Runner:
         self.workdir, self.device = workdir, device
         self.torch = torch
         self.kernel: Callable[..., Any] | None = None
-        self.launched: dict[int, Any] = {}
-        self.launched_cuda = False
-        self.preparing = False
+        self.launches = Launches()
         self.loaded = 0
         self.region: Region | None = None
         self.mapped: dict[str, Region] = {}
@@ -84,7 +82,7 @@ class Runner:
             self.graph, self.replay = torch.cuda.CUDAGraph, torch.cuda.CUDAGraph.replay
             self.capture = torch.cuda.graph
             self.reset_persisting = self.driver.lib.cuCtxResetPersistingL2Cache
-            self._watch_launches()
+            self.launches.watch()
         else:
             torch.set_num_threads(1)
             self.driver = None
@@ -98,28 +96,6 @@ class Runner:
         self.events: list[tuple[Any, Any]] = []
         self.outputs: list[list[int]] = []
         self.pool: Any = (0, 0)  # of the graph that is being captured
-
-    def _watch_launches(self) -> None:
-        """Note which compiled Triton kernels are launched while a timing case is prepared."""
-        from triton.compiler import CompiledKernel
-
-        run = CompiledKernel.run.fget
-
-        def noted(compiled: Any) -> Any:
-            if self.preparing:
-                self.launched[id(compiled)] = compiled
-            return run(compiled)
-
-        CompiledKernel.run = property(noted)
-        cuda_kernel = getattr(self.torch.cuda._utils, "_CudaKernel", None)
-        if cuda_kernel is not None:
-            call = cuda_kernel.__call__
-
-            def called(kernel: Any, *arguments: Any, **options: Any) -> Any:
-                self.launched_cuda = True
-                return call(kernel, *arguments, **options)
-
-            cuda_kernel.__call__ = called
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Import the kernel's source; `cache`, a folder in this one, holds what was compiled for it ahead of time."""
@@ -160,7 +136,8 @@ class Runner:
         for name in request["evict"]:
             if name in self.mapped:
                 self.mapped.pop(name).release()
-        self.kernel, self.launched, self.launched_cuda = None, {}, False
+        self.kernel = None
+        self.launches.forget()
         self.torch.cuda._utils._nvrtc_compile = self.nvrtc_compile
         return {"anomalies": self.before.restore((self.module_name,))}
 
@@ -234,7 +211,7 @@ class Runner:
         region = self.attach(request)
         self.case = {k: [[Slot.from_json(s) for s in group] for group in request[k]] for k in ("slots", "pool", "out")}
         writes, slots = request["writes"], self.case["slots"]
-        start, self.preparing = time.monotonic(), True
+        start, self.launches.noted = time.monotonic(), True
         self.data = [region.tensors(slot) for slot in slots]
         previous = float("inf")
         for _ in range(MAX_WARM_CALLS):
@@ -261,7 +238,7 @@ class Runner:
             with contextlib.suppress(RuntimeError):
                 self.end_pool(0, self.pool)
             self.synchronize()
-        self.preparing = False
+        self.launches.noted = False
         return {"method": method, "seconds": compile_s, "capture_error": error}
 
     def _capture(self, data: tuple[Any, ...]) -> None:
@@ -347,24 +324,6 @@ class Runner:
         self.synchronize()
         return {}
 
-    def facts(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return static facts of the Triton kernels that the timing cases launch, the largest of each over kernels.
-
-        `custom_kernel` says whether a Triton or NVRTC kernel was launched at all; only a label, for it is said here.
-        """
-        custom = {"custom_kernel": bool(self.launched) or self.launched_cuda}
-        if not self.launched:
-            return {"facts": custom}
-        kernels = list(self.launched.values())
-        cubins = sorted({hashlib.sha256(k.asm["cubin"]).hexdigest() for k in kernels if "cubin" in k.asm})
-        return {
-            "facts": {
-                "registers": max(int(k.n_regs or 0) for k in kernels),
-                "spills": max(int(k.n_spills or 0) for k in kernels),
-                "shared_bytes": max(int(k.metadata.shared) for k in kernels),
-                "n_compiled": len(cubins),
-                "cubin_hash": hashlib.sha256("".join(cubins).encode()).hexdigest()[:16] if cubins else None,
-                "ptx_bytes": sum(len(k.asm["ptx"]) for k in kernels if "ptx" in k.asm),
-                **custom,
-            }
-        }
+    def facts(self, _: dict[str, Any]) -> dict[str, Any]:
+        """Return static facts of the kernels that the timing cases launch."""
+        return {"facts": self.launches.facts()}

@@ -18,11 +18,6 @@ import pytest
 from harness.measure import files, landlock, sandbox
 from tests.harness.measure.forked import in_child
 
-STUB = """
-#include <Python.h>
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "stub", 0, -1, 0};
-PyMODINIT_FUNC PyInit_stub(void) { return PyModule_Create(&definition); }
-"""
 needs_landlock = pytest.mark.skipif(
     landlock.version() < landlock.COMPLETE_VERSION,
     reason=f"this kernel's Landlock is version {landlock.version()}, tests need {landlock.COMPLETE_VERSION}",
@@ -230,27 +225,3 @@ def test_what_is_hidden_is_spared_inside_of_what_is_needed(tmp_path):
     listable: set[str] = set()
     files._spare(packages, {packages / "tasks"}, readable, listable)
     assert (readable, listable) == ({str(packages / "torch")}, {str(packages)})
-
-
-@needs_landlock
-@pytest.mark.slow
-def test_triton_and_gcc_work_in_a_confined_builder(places):
-    pytest.importorskip("triton")
-    from harness.measure.warmup_kernel import scale
-
-    def work() -> list[bool]:
-        import triton
-        from triton.backends.compiler import GPUTarget
-        from triton.compiler import ASTSource
-        from triton.runtime.build import compile_module_from_src
-
-        os.environ.update(TRITON_CACHE_DIR=str(places.private / "triton"), TMPDIR=str(places.private))
-        import tempfile
-
-        tempfile.tempdir = None
-        source = ASTSource(scale, {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 64})
-        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
-        module = compile_module_from_src(STUB, "stub")
-        return [len(compiled.asm["cubin"]) > 0, module.__name__ == "stub"]
-
-    assert places.confined(work) == [True, True]

@@ -1,0 +1,102 @@
+"""Building kernels ahead of their runs, many at once, each in a child without a device."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tasks
+from harness.measure.launchers import MAX_STUBS
+from harness.measure.limits import Failed
+from harness.measure.processes import START_S, Child, number
+
+if TYPE_CHECKING:
+    from harness.measure.engine import Engine
+
+COMPILED_FOLDERS = ("triton", "nvrtc")  # where a child's compilers keep their results
+COMPILED = ("triton", "nvrtc", "_compile_kernel")  # a source with one of these words is built ahead of its run
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a builder left: its folder, None if nothing was built, and the seconds it took."""
+
+    folder: Path | None = None
+    seconds: float = 0.0
+
+    def discard(self) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Builder:
+    """Builds at most `workers` kernels of an engine at a time."""
+
+    def __init__(self, engine: Engine, workers: int) -> None:
+        self.engine, self.folder = engine, engine.folder / "built"
+        self.folder.mkdir()
+        self._turns = threading.Semaphore(workers)
+        self._calls: dict[str, list[Any]] = {}
+        self._stubs: set[str] = set()
+
+    def build(self, task: str, code: str) -> Built | Failed:
+        """Compile a kernel for all its cases in a child without a device, as far as that can be foreseen.
+
+        What cannot is compiled later, where the kernel runs; the kernel's status is decided there, unless building
+        passes its limit.
+        """
+        if self.engine.device == "cpu" or not any(word in code for word in COMPILED):
+            return Built()
+        engine = self.engine
+        with self._turns:
+            child = Child(engine.forkserver, engine.children, engine.folder, "builder")
+            try:
+                if not engine.builders_have_no_device:
+                    child.becomes_foreign()
+                child.receive("start", engine.limits.start_s)
+                request = {
+                    "do": "ahead", "code": tasks.candidate_source(task, code), "calls": self._calls_of(task),
+                    "device": engine.described["device"],
+                }  # fmt: skip
+                answer = child.ask("build", engine.limits.build_s, request)
+                self._compile_stubs(answer.get("signatures"))
+                folder = self.folder / secrets.token_hex(8)
+                folder.mkdir()
+                for part in COMPILED_FOLDERS:
+                    if (child.workdir / part).is_dir():
+                        (child.workdir / part).rename(folder / part)
+                return Built(folder, number(answer, "seconds", "build"))
+            except Failed as failure:
+                return failure if failure.status == "timeout" else Built()
+            finally:
+                child.kill()
+
+    def _compile_stubs(self, signatures: Any) -> None:
+        """Have the fork server compile what Triton's launchers need in every child, once for each signature."""
+        for types in signatures if isinstance(signatures, list) else ():
+            key = json.dumps(types)
+            if key not in self._stubs and len(self._stubs) < MAX_STUBS:
+                self._stubs.add(key)
+                self.engine.forkserver.ask({"stub": types}, START_S)
+
+    def _calls_of(self, task: str) -> list[Any]:
+        if task not in self._calls:
+            with self.engine.gpu:
+                self._calls[task] = self.engine.judge.ask({"do": "shapes", "task": task}, START_S)["calls"]
+        return self._calls[task]
+
+    def give(self, child: Child, built: Built, folder: str) -> str:
+        """Put what a builder left in the child's own folder, and return the name there; "" if there is nothing."""
+        if built.folder is None:
+            return ""
+        built.folder.rename(child.workdir / folder)
+        return folder
+
+    def forget_stubs(self) -> None:
+        """Note that the fork server has been started anew."""
+        self._stubs.clear()
