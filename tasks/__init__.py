@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 FOLDERS_VARIABLE = "KERNELCAST_TASKS"
+UNSEEN_SPLIT = "test_unseen_task"
 # The folders that hold tasks: this one, then those of the user. As they are the package's path, a user's task is
 # imported as tasks.NAME like any other.
 __path__ += [os.path.abspath(path) for path in os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep) if path]
@@ -125,9 +126,12 @@ def candidate_source(name: str, code: str) -> str:
 
 
 def seed_names(name: str, split: str | None = None) -> tuple[str, ...]:
-    """Return the task's seed kernels, of one split or of all in split order; raises ValueError for an unknown split."""
+    """Return the task's seed kernels, of one split or of all in split order; raises ValueError for an unknown split.
+
+    A task that training never sees has all of its seeds in the split `test_unseen_task`.
+    """
     seeds = get(name).seeds
-    if split is None:
+    if split in (None, UNSEEN_SPLIT):
         return tuple(seed for part in seeds.values() for seed in part)
     if split not in seeds:
         raise ValueError(f"task '{name}' has no seeds for split '{split}'; it has {', '.join(seeds)}")
