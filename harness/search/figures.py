@@ -49,17 +49,15 @@ def best_so_far(task: str, runs: Sequence[Run]) -> bytes:
         # A search that ended early keeps what it found.
         curves = np.array([np.pad(run.curve, (0, length - len(run.curve)), mode="edge") for run in members])
         told = np.flatnonzero(~np.isnan(curves).all(axis=0))
-        speedups, x = 2 ** curves[:, told], told + 1
-        axes.step(
-            x, 2 ** np.nanmean(curves[:, told], axis=0), where="post", color=colour, label=f"{arm} ({len(members)})"
-        )
+        logs, x = curves[:, told], told + 1
+        axes.step(x, np.nanmean(logs, axis=0), where="post", color=colour, label=f"{arm} ({len(members)})")
         if len(members) > 1:
-            low, high = np.nanmin(speedups, axis=0), np.nanmax(speedups, axis=0)
+            low, high = np.nanmin(logs, axis=0), np.nanmax(logs, axis=0)
             axes.fill_between(x, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("measurements", fontsize=9, color=INK)
     axes.set_ylabel("speedup over the reference", fontsize=9, color=INK)
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}x")
+    axes.yaxis.set_major_formatter(lambda value, _: f"{2**value:.3g}x")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", color=GRID, linewidth=0.6)
     if arms:
         axes.legend(frameon=False, fontsize=9)
@@ -103,6 +101,7 @@ def lineage(state: SearchState) -> bytes:
         bar.ax.tick_params(labelsize=8, colors=INK)
     axes.invert_yaxis()
     axes.set_xticks([])
+    axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set_ylabel("edits from a seed", fontsize=9, color=INK)
     return _png(figure)
 
