@@ -17,6 +17,7 @@ from benchmark.records import TABLES
 from benchmark.samples import MAX_SAMPLES, Row, gather, is_primary, thin
 from benchmark.splits import Dropped, place_kernels
 
+TREE_BUDGET = 1000  # measurements, from which on a search can be replayed: a replay may spend a fifth of them
 UNIFORM = "uniform"  # the selection that draws parents independently of speed, so that a replay favours no policy
 Progress = Callable[[int], None]
 
@@ -137,7 +138,7 @@ def _search_row(log: SearchLog) -> Row:
         "mutator": str(config.get("mutator", "source")), "isolation": config.get("isolation", "unknown"),
         "seeds": ",".join(log.seeds), "seed": config.get("seed", 0), "budget": config["budget"],
         "measured": len({e.node_id for e in log.measured if e.role == "candidate" and is_primary(log, e)}),
-        "replay_tree": config.get("selection") == UNIFORM,
+        "replay_tree": config.get("selection") == UNIFORM and config["budget"] >= TREE_BUDGET,
         "ended": next((e.get("reason") for e in reversed(log.events) if e["kind"] == "search_completed"), None),
         "started_at": started["created_at"],
     }  # fmt: skip

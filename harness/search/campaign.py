@@ -7,7 +7,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from harness.search.setting import Setting, live_setting
 from harness.search.state import SearchState
 
 REPORT_SECONDS = 5.0
-_TOP = {"tasks", "splits", "search", "arms", "surrogate"}
-_SPLIT_FIELDS = {"searches", "budget", "repeats"}
+_TOP = {"tasks", "splits", "search", "arms", "surrogate", "label"}
+_SPLIT_FIELDS = {"searches", "budget", "repeats", "selection"}
 _SEARCH_FIELDS = {
     "seed", "parents_per_step", "children_per_parent", "measured_per_parent", "c_puct", "selection",
     "measure_parents_again",
@@ -35,11 +35,12 @@ SeedNames = Callable[[str, str], Sequence[str]]
 def load_campaign(path: Path | str, seed_names: SeedNames = tasks.seed_names) -> list[SearchConfig]:
     """Return the searches of a campaign file.
 
-    The file has `tasks` (names), a table `splits.NAME` with `searches`, `budget` and optionally `repeats` for each
-    split, optionally `arms` and the `surrogate` of those that ask one, and a table `search` with fields that all
-    searches share. The seeds of a split are divided between its searches; repeat r of search i has the seed
-    `seed + i + r * searches` and the name TASK-SPLIT-NUMBER, followed by the arm if it is not gpu-only and by `tree` if
-    parents are drawn uniformly. Raises ValueError, naming the file and the field, for anything else.
+    The file has `tasks` (names), a table `splits.NAME` with `searches`, `budget` and optionally `repeats` and its own
+    `selection` for each split, optionally `arms` and the `surrogate` of those that ask one, and a table `search` with
+    fields that all searches share. The seeds of a split are divided between its searches; repeat r of search i has the
+    seed `seed + i + r * searches` and the name TASK-SPLIT-NUMBER, followed by the arm if it is not gpu-only, by
+    `uniform` if parents are drawn so, and by the file's `label` if it has one. Raises ValueError, naming the file and
+    the field, for anything else.
     """
     path = Path(path)
     try:
@@ -60,7 +61,8 @@ def load_campaign(path: Path | str, seed_names: SeedNames = tasks.seed_names) ->
     for task, (split, fields), arm in product(grid["tasks"], grid["splits"].items(), arms):
         surrogate = grid.get("surrogate") if arm in ARMS and ARMS[arm].asks else None
         try:
-            configs += _searches(task, split, seed_names(task, split), fields, {**shared, "arm": arm}, surrogate)
+            found = _searches(task, split, seed_names(task, split), fields, {**shared, "arm": arm}, surrogate)
+            configs += [replace(c, search_id="-".join(filter(None, (c.search_id, grid.get("label"))))) for c in found]
         except (TypeError, ValueError) as error:
             raise ValueError(f"{path}: {error}") from None
     return configs
@@ -83,10 +85,10 @@ def _check_fields(path: Path, where: str, found: Any, allowed: set[str]) -> None
 
 
 def _searches(
-    task: str, split: str, seeds: Sequence[str], fields: Mapping[str, int], shared: Mapping[str, Any],
+    task: str, split: str, seeds: Sequence[str], fields: Mapping[str, Any], shared: Mapping[str, Any],
     surrogate: str | None,
 ) -> list[SearchConfig]:  # fmt: skip
-    common = dict(shared)
+    common = {**shared, **{k: v for k, v in fields.items() if k == "selection"}}
     first = common.pop("seed", 0)
     parts = divide_seeds(seeds, fields["searches"]) * fields.get("repeats", 1)
     return [
@@ -100,7 +102,7 @@ def _searches(
 
 def name_search(task: str, split: str, number: int, arm: str, selection: str = "puct") -> str:
     """Return the name of a search, also that of its folder."""
-    extra = ([] if arm == "gpu-only" else [arm]) + (["tree"] if selection == "uniform" else [])
+    extra = ([] if arm == "gpu-only" else [arm]) + (["uniform"] if selection == "uniform" else [])
     return "-".join([task, split, str(number), *extra])
 
 

@@ -539,7 +539,7 @@ def test_validate_finds_files_that_are_cut_changed_missing_or_added(damaged: Pat
 
 def test_searches_say_how_they_were_run(tmp_path: Path) -> None:
     plain, tree = search(number=0), search(number=1)
-    tree.events[0]["config"] |= {"arm": "random", "selection": "uniform"}
+    tree.events[0]["config"] |= {"arm": "random", "selection": "uniform", "budget": 1000}
     for writer in (plain, tree):
         timed(writer, writer.propose(SEED, None, 0), 50.0)
         writer.add("search_completed", reason="budget")

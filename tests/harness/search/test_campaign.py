@@ -126,7 +126,7 @@ def test_a_tree_for_replay_is_grown_independently_of_speed(grid: Path, tmp_path:
     text = GRID.replace("seed = 7", "selection = 'uniform'\nmeasure_parents_again = false")
     grid.write_text(text.replace("budget = 8", "budget = 300"), encoding="utf-8")
     config = load_campaign(grid)[2]
-    assert config.search_id == "fp8_quant-validation-0-tree"
+    assert config.search_id == "fp8_quant-validation-0-uniform"
     state = run_search(config, TableBackend(wait_s=0.0), tmp_path / "tree", mutator=NumberingMutator(2, 9))
     expanded = [parent for step in state.steps for parent in step.parents]
     assert len(expanded) == len(set(expanded)) > 60
