@@ -24,6 +24,7 @@ LEAST_COVERAGE = 0.95
 NOT_STATED = "not stated"
 MUST_BE_STATED = ("training_data", "cost", "contamination")
 _NAME = re.compile(r"\w[\w.=+-]{0,99}")
+NAME_RULE = "up to 100 letters, digits and . _ = + -, a letter or digit first"
 _SCORES = {
     "score",
     "scores",
@@ -155,12 +156,16 @@ def _fields(path: Path, content: dict[Any, Any]) -> dict[str, Any]:
             raise SubmissionError(f"{path}, field '{name}': found {value!r}, expected text")
         if name in CHOICES and value not in CHOICES[name]:
             raise SubmissionError(f"{path}, field '{name}': found '{value}', expected {', '.join(CHOICES[name])}")
-    if not _NAME.fullmatch(content["name"]):
-        rule = "up to 100 letters, digits and . _ = + -, a letter or digit first"
-        raise SubmissionError(f"{path}, field 'name': found '{content['name']}', expected {rule}")
+    if not is_name(content["name"]):
+        raise SubmissionError(f"{path}, field 'name': found '{content['name']}', expected {NAME_RULE}")
     if content["status"] == "retracted" and not content.get("reason"):
         raise SubmissionError(f"{path}, field 'reason': a retracted submission says why")
     return {name: content.get(name) for name in required}
+
+
+def is_name(text: str) -> bool:
+    """Whether a submission can have this name (see NAME_RULE)."""
+    return _NAME.fullmatch(text) is not None
 
 
 def submission_folders(folder: Path = SUBMISSIONS) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "bench": ("harness.cli.bench", "Measure the harness itself."),
     "doctor": ("harness.cli.doctor", "Say what this machine can do for measuring."),
     "search": ("harness.cli.search", "Run a kernel search, or continue one."),
+    "train": ("harness.cli.train", "Train a surrogate with a reward, or supervised."),
     "reproduce": ("harness.cli.reproduce", "Regenerate every committed baseline submission."),
 }
 BAD_INPUT = 2
@@ -97,6 +99,8 @@ def message_of(error: BaseException) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 the work failed, 2 bad input, 130 interrupted."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a character gets its number
     try:
         code = typer.main.get_command(app)(args=arguments, prog_name="kernelcast", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

@@ -37,7 +37,7 @@ class Asked:
         from harness.surrogates.submission import ready
 
         if self.save:
-            require_new(self.save, overwrite=False, folder=True)
+            require_new(self.save, overwrite=False, folder=True, option="--save")
         self.surrogate: Surrogate = ready(self.spec, self.dataset)
         if self.save:
             from harness.surrogates.saved import save

@@ -7,7 +7,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Measure the harness itself.")
+from harness.cli.group import Group
+
+app = typer.Typer(
+    cls=Group, help="Measure the harness itself.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @app.callback()
@@ -30,7 +34,9 @@ def measure_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON object.")] = False,
 ) -> None:
     """Measure throughput, repeatability, agreement and the exploit table of the measuring engine."""
-    from harness.cli.console import print_json, print_table
+    from harness.cli.console import print_json, print_table, require_torch
+
+    require_torch("measuring")  # asked first: the kernels to measure take a minute to write
     from harness.measure.bench import SECTIONS, measure
     from harness.measure.bench_analysis import headlines
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,17 @@ def _numeric(cell: str) -> bool:
     return not cell.strip("+-") or cell.lstrip("+-")[0].isdigit()
 
 
-def require_new(path: Path, overwrite: bool, folder: bool = False) -> None:
+def require_new(path: Path, overwrite: bool, folder: bool = False, option: str = "--out") -> None:
     """Raise ValueError unless a file, or else a folder, can be written at the path and may be if one is there."""
-    check_destination(path, folder)
+    check_destination(path, folder, option)
     if path.exists() and not overwrite:
-        raise ValueError(f"'{path}' exists already; give another --out, or --overwrite to replace it")
+        raise ValueError(f"'{path}' exists already; give another {option}, or --overwrite to replace it")
+
+
+def require_torch(what: str) -> None:
+    """Raise ValueError unless torch and triton, which some work needs, are installed."""
+    if any(find_spec(package) is None for package in ("torch", "triton")):
+        raise ValueError(f"{what} needs torch and triton; install with: pip install 'kernelcast[gpu]'")
 
 
 @contextmanager
@@ -90,11 +97,25 @@ def stages(quiet: bool = False) -> Iterator[Callable[[str, int], Callable[[int],
 
 def _bar(label: str, total: int) -> Any:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            # rich knows no speed before the second update.
+            return Text("-/s" if task.speed is None else f"{task.speed:.1f}/s")
 
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-        TextColumn("{task.speed:.1f}/s"), TimeRemainingColumn(),
+        Rate(), TimeRemainingColumn(),
     )  # fmt: skip
     bar = Progress(*columns, console=Console(stderr=True))
     bar.add_task(label, total=total)

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli.group import Group
+
 app = typer.Typer(
+    cls=Group,
     help="List, check, package, publish and fetch the datasets.",
     no_args_is_help=True,
     add_completion=False,

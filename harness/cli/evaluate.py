@@ -87,9 +87,11 @@ def evaluate(
 
 def _folder(out: str) -> Path:
     """Return the folder that --out names: a bare name stands in the checkout's submissions."""
-    from leaderboard.submission import SUBMISSIONS
+    from leaderboard.submission import NAME_RULE, SUBMISSIONS, is_name
 
     path = Path(out)
+    if not is_name(path.resolve().name):
+        raise ValueError(f"'{path.resolve().name}' cannot name a submission: expected {NAME_RULE}; give another --out")
     if len(path.parts) > 1 or out.startswith("."):
         return path.resolve()
     if not (SUBMISSIONS.parents[1] / "pyproject.toml").is_file():

@@ -42,7 +42,7 @@ def leaderboard(
     if (check or record) and (track or as_csv or as_markdown or as_latex):
         raise ValueError("--check and --record are about the whole table; leave out --track and other formats")
     if site is not None:
-        require_new(site, overwrite, folder=True)
+        require_new(site, overwrite, folder=True, option="--site")
     if check:
         raise typer.Exit(_check(dataset, as_json, quiet))
     board, broken = _scored(dataset, resamples, seed, track, quiet)

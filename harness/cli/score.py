@@ -52,7 +52,7 @@ def score(
     from leaderboard.weakness import behind
 
     if figures is not None:
-        require_new(figures, overwrite, folder=True)
+        require_new(figures, overwrite, folder=True, option="--figures")
     files, manifest = _from_folder(path) if path.is_dir() else _from_file(path, track, dataset)
     wanted = {name: file for name, file in files.items() if track in (None, name)}
     if not wanted:

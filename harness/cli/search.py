@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from harness.cli.group import Group
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.search.campaign import Outcome
 
 app = typer.Typer(
+    cls=Group,
     help="Run kernel searches, replay them, and report on them.", no_args_is_help=True, add_completion=False,
     rich_markup_mode=None,
 )  # fmt: skip

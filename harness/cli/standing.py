@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.console import say
 
+LONGEST_NAME = 100  # what leaderboard.submission takes
+
 if TYPE_CHECKING:
     from leaderboard.board import Board
 
 
 def submission_name(expression: str) -> str:
     """Return the name that a surrogate's row gets when none is asked for."""
-    return re.sub(r"[^\w.=+-]+", "-", expression).strip("-._") or "newcomer"
+    return re.sub(r"[^\w.=+-]+", "-", expression).strip("-._=+")[:LONGEST_NAME] or "newcomer"
 
 
 def warn_skipped(name: str, problem: str) -> None:

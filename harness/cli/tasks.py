@@ -7,8 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from harness.cli.group import Group
+
 app = typer.Typer(
-    help="List, show, check and start kernel tasks.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+    cls=Group,
+    help="List, show, check and start kernel tasks.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
@@ -176,7 +182,7 @@ def verify_tasks(
     import sys
 
     import tasks
-    from harness.cli.console import print_json, progress, require_new
+    from harness.cli.console import print_json, progress, require_new, require_torch
     from tasks.report import show
     from tasks.supervise import Limits, Run
     from tasks.verify import finish, verify_many
@@ -184,6 +190,7 @@ def verify_tasks(
     if bool(names) == every:
         raise ValueError("give the names of tasks, or --all")
     chosen = tasks.names() if every else tuple(tasks.folder(name).name for name in names or ())
+    require_torch("proving tasks")
     if out is not None:
         require_new(out, overwrite)
     limits = Limits(step_limit, task_limit, time_limit)

@@ -12,10 +12,12 @@ down, key refused) raises `harness.surrogates.foreign.Unavailable`, which ends t
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Lock
@@ -39,7 +41,7 @@ class Told(Forecast):
 class AnswerLog:
     """The answers of one surrogate configuration in a log file, which is created by the first answer.
 
-    Use it as a context manager, or call `close`. Safe to use from several threads of one process.
+    Use it as a context manager, or call `close`. Safe to use from several threads, and by several runs that share it.
     """
 
     def __init__(self, path: Path, configuration: Mapping[str, Any]) -> None:
@@ -48,7 +50,7 @@ class AnswerLog:
         self._configuration = json.dumps(configuration, sort_keys=True, allow_nan=False)
         self._lock = Lock()
         self._file: Any = None
-        self._answers, self._sound_bytes = _read(path)
+        self._answers = _read(path)
 
     def key(self, query: Query, repeat: int = 0) -> str:
         """Return the hash that stands for this configuration, query and repeat."""
@@ -80,9 +82,10 @@ class AnswerLog:
         with self._lock:
             if self._file is None:
                 self._file = self._open()
-            self._file.write("".join(lines).encode())
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            with _alone(self._file):
+                self._file.write("".join(lines).encode())
+                self._file.flush()
+                os.fsync(self._file.fileno())
 
     @property
     def holds_raw(self) -> bool:
@@ -107,8 +110,20 @@ class AnswerLog:
     def _open(self) -> Any:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         file = self.path.open("ab")
-        file.truncate(self._sound_bytes)
+        with _alone(file):
+            # Another run may have added answers since this one read the log: only a line that was cut goes.
+            file.truncate(_sound_bytes(self.path.read_bytes()))
         return file
+
+
+@contextmanager
+def _alone(file: Any) -> Iterator[None]:
+    """Keep the other runs that share a log from writing to it until the block ends."""
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def beside(out: Path) -> Path:
@@ -131,14 +146,18 @@ def _to_json(forecast: Forecast) -> dict[str, Any]:
     return given
 
 
-def _read(path: Path) -> tuple[dict[str, Forecast], int]:
-    """Return the answers of a log by key, the latest of each, and the length in bytes of its whole lines."""
+def _sound_bytes(data: bytes) -> int:
+    """Return the length of the whole lines."""
+    return data.rfind(b"\n") + 1
+
+
+def _read(path: Path) -> dict[str, Forecast]:
+    """Return the answers of a log by key, the latest of each."""
     if not path.is_file():
-        return {}, 0
+        return {}
     data = path.read_bytes()
-    sound = data.rfind(b"\n") + 1
     answers = {}
-    for number, line in enumerate(data[:sound].splitlines(), start=1):
+    for number, line in enumerate(data[: _sound_bytes(data)].splitlines(), start=1):
         try:
             row = json.loads(line)
             values = {"probabilities": None, **row["forecast"]}
@@ -148,4 +167,4 @@ def _read(path: Path) -> tuple[dict[str, Forecast], int]:
         except (ValueError, KeyError, TypeError) as error:
             problem = f"{path}, line {number}: not an answer ({type(error).__name__}: {error})"
             raise SurrogateError(f"{problem}; remove the file to ask again") from None
-    return answers, sound
+    return answers

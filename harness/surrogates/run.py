@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from threading import Lock, Thread
@@ -144,7 +144,7 @@ class Asking:
             return [self._failed(query, problem) for query in queries]
         start = time.monotonic()
         try:
-            answers = list(_call(self._surrogate, queries, self._timeout_s))
+            answers = _listed(_call(self._surrogate, queries, self._timeout_s))
             if len(answers) != len(queries):
                 raise ValueError(f"returned {len(answers)} forecasts for {len(queries)} queries")
         except (KeyboardInterrupt, Unavailable):
@@ -171,7 +171,7 @@ class Asking:
 
     def _failed(self, query: Query, problem: str) -> Forecast:
         if self._report:
-            self._report(query.query_id, problem)
+            self._report(query.query_id, " ".join(problem.split()))  # what foreign code raises may span lines
         return ERROR
 
     def _checked(self, query: Query, answer: Any, seconds: float) -> Forecast:
@@ -211,6 +211,13 @@ def _call(surrogate: Surrogate, queries: Part, timeout_s: float | None) -> Seque
     if error is not None:
         raise error
     return answers
+
+
+def _listed(answers: Any) -> list[Any]:
+    """Return the answers as a list. Raises TypeError that says what was returned instead of something to go through."""
+    if not isinstance(answers, Iterable):
+        raise TypeError(f"forecast() returned {type(answers).__name__}, expected a list with a Forecast for each query")
+    return list(answers)
 
 
 def _all_or_none_ranked(queries: Sequence[Query], answers: list[Forecast], report: Report | None) -> list[Forecast]:

@@ -34,6 +34,7 @@ from harness.surrogates.foreign import SurrogateError, foreign
 
 OURS = ("benchmark", "tasks", "harness", "leaderboard", "kernelcast")
 _CLASS_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_FILE_PATH = re.compile(r"(?:.*/)?([A-Za-z_]\w*)\.py:([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def parse(expression: str) -> SurrogateSpec:
             raise SurrogateError(
                 f"'{expression}' does not say where: write {source}=... ({SOURCES[source].description})"
             )
+    elif file := _FILE_PATH.fullmatch(target):
+        raise SurrogateError(f"'{target}' names a file: write '{file[1]}:{file[2]}', in the folder where it lies")
     elif target not in BUNDLED and not _CLASS_PATH.fullmatch(target):
         close = difflib.get_close_matches(target, [*BUNDLED, *WRAPPERS], n=1)
         hint = f"did you mean '{close[0]}'? " if close else ""

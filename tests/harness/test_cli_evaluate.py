@@ -14,7 +14,8 @@ import pytest
 
 from benchmark import Forecast, Query, read_forecasts
 from harness.cli import main
-from harness.cli.standing import places
+from harness.cli.standing import places, submission_name
+from leaderboard.submission import is_name
 
 TRACKS = ("pairs", "pool")
 SPLITS = ("test", "test_unseen_task")
@@ -177,6 +178,32 @@ def test_where_nothing_can_be_written_nothing_is_asked(run: Console, mine: str, 
     (line,) = run.err.splitlines()
     assert words in line and "Errno" not in line
     assert sorted(Path().iterdir()) == before
+
+
+def test_a_pipe_or_a_device_is_never_replaced(run: Console, mine: str) -> None:
+    os.mkfifo("pipe")
+    assert run("forecast", f"{mine}:Hopeless", "--track", "pairs", "--out", "pipe", "--overwrite", *DATA) == 2
+    assert run.err == "kernelcast: 'pipe' is not a regular file, expected a place for one; give another --out\n"
+    assert Path("pipe").is_fifo()
+
+
+def test_a_message_names_the_option_that_it_is_about(run: Console, tmp_path: Path) -> None:
+    assert run("score", "absent.parquet", "--figures", tmp_path) == 2
+    assert f"'{tmp_path}' exists already; give another --figures, or --overwrite" in run.err
+    assert run("leaderboard", "--site", tmp_path) == 2
+    assert f"'{tmp_path}' exists already; give another --site, or --overwrite" in run.err
+
+
+def test_a_name_that_no_submission_can_have_is_refused_before_anything_is_asked(run: Console, mine: str) -> None:
+    assert run("evaluate", f"{mine}:Hopeless", "--out", "./my sub", *FAST) == 2
+    (line,) = run.err.splitlines()
+    assert line.startswith("kernelcast: 'my sub' cannot name a submission: expected up to 100 letters")
+    assert not Path("my sub").exists()
+
+
+def test_a_long_expression_gives_a_name_that_a_submission_can_have() -> None:
+    for expression in ("openai=model?base_url=http://localhost:8000/v1&" + "option=1&" * 20, "=x", "\u00fc(a,b)"):
+        assert is_name(submission_name(expression))
 
 
 def test_a_submission_is_not_kept_where_a_file_lies(run: Console, mine: str) -> None:

@@ -111,6 +111,40 @@ def test_a_group_without_a_command_shows_its_help(
     assert "Commands" in capsys.readouterr().err
 
 
+def test_a_group_shows_the_whole_first_sentence_of_each_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code("data", "--help") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "exit 1 if anything is wrong." in said and said.endswith("all or nothing.")
+
+
+@pytest.mark.parametrize(
+    "group", [name for name, (module, _) in COMMANDS.items() if hasattr(import_module(module), "app")]
+)
+def test_only_our_options_are_shown(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(group, "--help") == 0
+    assert "completion" not in capsys.readouterr().out
+
+
+def test_a_terminal_without_a_character_gets_its_number() -> None:
+    code = "import harness.cli as c\nc.typer.main.get_command = lambda app: lambda **_: print('\\u2265')\nc.main([])"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "\\u2265\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [(("tasks", "verify", "--all"), "proving tasks"), (("bench", "measure", "--out", "x.json"), "measuring")],
+)
+def test_without_torch_the_work_is_refused_before_it_begins(
+    arguments: tuple[str, ...], what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.cli.console.find_spec", lambda _: None)
+    assert exit_code(*arguments) == 2
+    line = f"kernelcast: {what} needs torch and triton; install with: pip install 'kernelcast[gpu]'"
+    assert capsys.readouterr().err.splitlines() == [line]
+
+
 def test_every_table_is_made_with_the_same_resamples() -> None:
     from leaderboard.table import RESAMPLES
 

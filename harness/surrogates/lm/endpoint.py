@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from harness.surrogates.foreign import SurrogateError, Unavailable
+from harness.surrogates.foreign import Unavailable
 from harness.surrogates.lm.parsing import Call, Said
 
 KEY_VARIABLES = ("KERNELCAST_API_KEY", "OPENAI_API_KEY")
@@ -110,7 +110,7 @@ class Endpoint:
             import openai
         except ModuleNotFoundError:
             advice = "pip install -e '.[llm]' -c constraints.txt"
-            raise SurrogateError(f"an endpoint needs the package openai, which is not installed: {advice}") from None
+            raise Unavailable(f"an endpoint needs the package openai, which is not installed: {advice}") from None
         # Waiting and asking again are ours, so that they are counted and shared between the threads.
         self._client = openai.OpenAI(base_url=self.address, api_key=self._key(), max_retries=0, timeout=self.timeout_s)
         return self._client

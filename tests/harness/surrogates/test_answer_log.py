@@ -74,6 +74,17 @@ def test_a_line_that_was_cut_is_asked_again_and_the_next_answer_stands_alone(tmp
     assert AnswerLog(path, {}).get(other) == FULL
 
 
+def test_two_runs_that_share_a_log_lose_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    queries = [replace(QUERY, query_id=f"p-{n}") for n in range(3)]
+    with AnswerLog(path, {}) as first, AnswerLog(path, {}) as second:
+        first.put(queries[0], FULL)
+        second.put(queries[1], FULL)  # it read the log when there was none
+        first.put(queries[2], FULL)
+    log = AnswerLog(path, {})
+    assert [log.get(query) for query in queries] == [FULL] * 3
+
+
 def test_a_broken_line_names_the_file_and_the_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with AnswerLog(path, {}) as log:

@@ -113,8 +113,22 @@ class ReturnsNone:
 
 
 def test_a_surrogate_that_answers_nothing_gives_only_errors() -> None:
-    answers = forecast_all(ReturnsNone(), [query(n) for n in range(3)])  # type: ignore[arg-type]
+    told: dict[str, str] = {}
+    answers = forecast_all(ReturnsNone(), [query(n) for n in range(3)], report=told.__setitem__)  # type: ignore[arg-type]
     assert [a.status for a in answers] == ["error"] * 3
+    problem = "TypeError: forecast() returned NoneType, expected a list with a Forecast for each query"
+    assert set(told.values()) == {problem}
+
+
+class RaisesTwoLines:
+    def forecast(self, queries: Sequence[Query]) -> list[Forecast]:
+        raise RuntimeError("first\n  second")
+
+
+def test_what_went_wrong_is_told_in_one_line() -> None:
+    told: dict[str, str] = {}
+    forecast_all(RaisesTwoLines(), [query(1)], report=told.__setitem__)
+    assert told == {"p-001": "RuntimeError: first second"}
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def test_options_are_numbers_booleans_or_text() -> None:
         ("ensemble(gbdt,unifrom)", "did you mean 'uniform'"),
         ("", "write one of uniform"),
         ("mine:", "module:Class"),
+        ("deep/mine.py:Mine", "names a file: write 'mine:Mine', in the folder where it lies"),
         ("uniform?seed", "?key=value"),
         ("random?seed=1&seed=2", "given twice"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -234,6 +235,14 @@ def test_an_endpoint_that_cannot_be_used_ends_the_run_in_one_line(serve: Serve, 
     assert problem in str(caught.value) and "\n" not in str(caught.value)
     assert "sk-secret" not in str(caught.value)
     assert len(server.requests) == 1
+
+
+def test_without_the_client_no_query_is_asked(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    server = serve(lambda n, request: good(n))
+    with pytest.raises(Unavailable, match="needs the package openai, which is not installed: pip install"):
+        forecast_all(model(server), [make_query(n) for n in range(3)])
+    assert server.requests == []
 
 
 def test_a_refused_connection_ends_the_run_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
