@@ -8,6 +8,7 @@ Started as `python -m harness.measure.forkserver FD DEVICE CAPABILITY`; FD is a 
 from __future__ import annotations
 
 import array
+import contextlib
 import ctypes
 import gc
 import os
@@ -97,8 +98,9 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # children share these objects; collecting them would copy every page
     sock = socket.socket(fileno=fd)
-    Channel(sock).send({"ready": True})
-    serve(sock, device)
+    with contextlib.suppress(PeerGone):  # the engine was ended while this process began
+        Channel(sock).send({"ready": True})
+        serve(sock, device)
 
 
 if __name__ == "__main__":
