@@ -39,6 +39,7 @@ def score(
     figures: Annotated[Path | None, typer.Option("--figures", help="Write the figures to this folder.")] = None,
     resamples: Annotated[int, typer.Option("--resamples", min=0, help="Bootstrap resamples.")] = 2000,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the bootstrap.")] = 0,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the others: faster, and without a place.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace figures that exist.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No messages.")] = False,
@@ -61,7 +62,7 @@ def score(
     found = _scored(wanted, manifest, splits, resamples, seed)
     table: dict[str, Any] = {"rows": [], "retracted": []}
     rivals: dict[tuple[str, str], list[ScoreResult]] = {}
-    if all(one.result.split in TEST_SPLITS for one in found):
+    if not alone and all(one.result.split in TEST_SPLITS for one in found):
         board = board_with(wanted, manifest, resamples, seed)
         shown = {one.place for one in found}
         table = {**table_of(board), "newcomer": manifest["name"]}

@@ -217,6 +217,11 @@ def test_score_shows_the_row_among_the_others_the_tasks_and_what_is_worst(
     assert row["worst"]["behind"][0]["by"] == "no-change"  # a reference row is nobody's rival
     assert sum(task["share"] for task in row["worst"]["tasks"]) == pytest.approx(1.0)
     assert value["figures"] == []
+    few = ("--track", "pairs", "--split", "test", "--resamples", "40")
+    code, alone, _ = run("score", mine, *few, "--alone")
+    assert code == 0 and out.startswith(alone[: alone.index("worst task")]) and "no-change" not in alone
+    (same,) = json.loads(run("score", mine, *few, "--alone", "--json")[1])["rows"]
+    assert same["rank"] is None and same["metrics"] == row["metrics"]
 
 
 @pytest.mark.slow
