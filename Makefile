@@ -1,5 +1,5 @@
 # make leaderboard   install the core into .venv (no torch) and print the table
-# make test          lint, types and the fast tests; installs torch (see CONTRIBUTING.md for the CPU build)
+# make test          lint, types and the fast tests; installs all extras but ray (CONTRIBUTING.md: the CPU build of torch)
 # make test-full     adds the slow tests, which need every extra and Python 3.11, 3.12 and 3.13
 # make reproduce     make the committed baseline forecasts again and print the table
 # make clean         remove .venv and what the tools leave behind
@@ -42,7 +42,7 @@ endef
 
 $(VENV)/.core: private EXTRAS :=
 $(VENV)/.core: private STAMPS = $@
-$(VENV)/.test: private EXTRAS := [dev,gpu]
+$(VENV)/.test: private EXTRAS := [dev,gpu,llm,train]
 $(VENV)/.test: private STAMPS = $(VENV)/.core $@
 $(VENV)/.full: private EXTRAS := [dev,gpu,llm,ray,train]
 $(VENV)/.full: private STAMPS = $(VENV)/.core $(VENV)/.test $@
