@@ -150,11 +150,11 @@ def figures(events: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any
         result["repeatability"] = bench_analysis.repeatability([m for _, m in found["repeat"]])
     by_method = {p.removeprefix("method-"): rows for p, rows in by_name.items() if p.startswith("method-")}
     if by_method:
+        # The first case of the copy has one element: what is left of its time is what the method adds.
         empty = {
-            method: min(float(case.candidate_ns[len(case.candidate_ns) // 2]) for case in rows[name].cases[:1])
+            method: bench_analysis.first_median_ns(rows["plain_copy/triton_copy"])
             for method, rows in by_method.items()
-            for name in ("plain_copy/triton_copy",)
-            if name in rows and rows[name].cases
+            if "plain_copy/triton_copy" in rows and rows["plain_copy/triton_copy"].cases
         }
         result["empty_kernel_us"] = {method: ns / 1e3 for method, ns in empty.items()}
         result["methods"] = bench_analysis.methods(by_method, empty)

@@ -27,6 +27,11 @@ def log_speedup(measurement: Measurement) -> float:
     return float(np.log(kernel_speedup(rows, Noise({}, 0.0, 0), measurement.task).speedup))
 
 
+def first_median_ns(measurement: Measurement) -> float:
+    """Return the median time of the first case in nanoseconds."""
+    return float(np.median(measurement.cases[0].candidate_ns))
+
+
 def throughput(measurements: Sequence[Measurement], seconds: float, judge_s: Mapping[str, float]) -> dict[str, Any]:
     """Return kernels per second and where the time went, per kernel and stage; stages of several kernels overlap."""
     ok = [m for m in measurements if m.status == "ok"]

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from harness.measure import bench
-from harness.measure.bench_analysis import agreement, cold_reads, methods, repeatability, throughput, twice
+from harness.measure.bench_analysis import (
+    agreement,
+    cold_reads,
+    first_median_ns,
+    methods,
+    repeatability,
+    throughput,
+    twice,
+)
 from harness.measure.result import CaseTimes, Measurement
 
 
@@ -65,6 +73,10 @@ def test_methods_are_compared_net_of_what_an_empty_kernel_takes():
 def test_a_cold_read_is_a_share_of_the_peak():
     (row,) = cold_reads(flat("k", 10_000.0, case="1000000-fp32"), peak_bytes_per_s=8e11)
     assert row["share_of_peak"] == pytest.approx(0.5)  # 4 MB in 10 us is 4e11 B/s
+
+
+def test_what_an_empty_kernel_takes_is_a_median_whatever_the_order_of_samples():
+    assert first_median_ns(measurement("k", [900.0, 100.0, 5_000.0, 300.0, 200.0])) == 300.0
 
 
 def test_throughput_counts_failures_and_says_where_time_goes():
