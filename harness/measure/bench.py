@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ from harness.search.events import EventLog
 TASKS = Path(__file__).parent / "bench_tasks"
 CASES = Path(__file__).resolve().parents[2] / "tests" / "harness" / "measure" / "cases"
 SECTIONS = ("throughput", "twice", "shared", "repeat", "methods", "exploits")
-FAST = {"check_cases": 3, "precision": 0.01}
+# Two checking cases are four checks, on inputs and their near twins, before the timing, and four after it.
+FAST = {"check_cases": 2, "precision": 0.01}
 METHOD_KERNELS = (
     ("plain_copy", "triton_copy"), ("rms_norm", "triton_row"), ("rms_norm", "torch_eager"),
     ("softmax", "triton_row"), ("cross_entropy", "triton_online"), ("layer_norm_backward", "triton_strip"),
@@ -102,6 +104,7 @@ def run(phase: Phase, log: EventLog, events: list[Any], backend: str, workers: i
             _show(phase.name, count, len(todo), time.monotonic() - started)
         spent = {
             "phase": phase.name, "seconds": time.monotonic() - started, "kernels": count, "judge_s": engine.judge_s,
+            "child_s": engine.children.asked_s,
             "device": engine.described["device"], "audits": engine.audits[:MAX_AUDITS], "lanes": engine.lane_counts,
             "anomalies": engine.lane_anomalies,
         }  # fmt: skip
@@ -132,12 +135,12 @@ def figures(events: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any
     for phase in ("strict-1", "strict-2", "shared-1"):
         mine = [s for s in stretches if s["phase"] == phase]
         if mine:
-            judge: dict[str, float] = {}
-            for stretch in mine:
-                for name, spent in stretch["judge_s"].items():
-                    judge[name] = judge.get(name, 0.0) + spent
             rows = [m for _, m in found.get(phase, [])]
-            result[phase] = bench_analysis.throughput(rows, sum(s["seconds"] for s in mine), judge)
+            spent = {who: Counter[str]() for who in ("judge_s", "child_s")}
+            for stretch in mine:
+                for who, counter in spent.items():
+                    counter.update(stretch[who])
+            result[phase] = bench_analysis.throughput(rows, sum(s["seconds"] for s in mine), spent)
             result[phase]["isolation_of_rows"] = {
                 level: sum(m.isolation == level for m in rows) for level in ("strict", "shared")
             }

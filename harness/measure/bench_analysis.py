@@ -32,8 +32,13 @@ def first_median_ns(measurement: Measurement) -> float:
     return float(np.median(measurement.cases[0].candidate_ns))
 
 
-def throughput(measurements: Sequence[Measurement], seconds: float, judge_s: Mapping[str, float]) -> dict[str, Any]:
-    """Return kernels per second and where the time went, per kernel and stage; stages of several kernels overlap."""
+def throughput(
+    measurements: Sequence[Measurement], seconds: float, spent: Mapping[str, Mapping[str, float]]
+) -> dict[str, Any]:
+    """Return kernels per second and where the time went, per kernel and stage; stages of several kernels overlap.
+
+    `spent` has the seconds of those who were asked, by kind of request.
+    """
     ok = [m for m in measurements if m.status == "ok"]
     samples = [len(c.candidate_ns) for m in ok for c in m.cases]
     return {
@@ -44,7 +49,10 @@ def throughput(measurements: Sequence[Measurement], seconds: float, judge_s: Map
         "mean_s_per_kernel": {
             stage: float(np.mean([getattr(m, stage) for m in measurements])) for stage in STAGES if measurements
         },
-        "judge_s_per_kernel": {name: spent / max(len(measurements), 1) for name, spent in judge_s.items()},
+        **{
+            f"{who}_per_kernel": {name: seconds / max(len(measurements), 1) for name, seconds in by_request.items()}
+            for who, by_request in spent.items()
+        },
         "samples_per_case": float(np.mean(samples)) if samples else None,
     }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import secrets
 import shutil
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +43,18 @@ class Builder:
         self.engine, self.folder = engine, engine.folder / "built"
         self.folder.mkdir()
         self._turns = threading.Semaphore(workers)
-        self._calls: dict[str, list[Any]] = {}
+        self._shapes: dict[str, dict[str, dict[str, Any]]] = {}
         self._stubs: set[str] = set()
 
-    def build(self, task: str, code: str) -> Built | Failed:
-        """Compile a kernel for all its cases in a child without a device, as far as that can be foreseen.
+    def draw_cases(self, task: str) -> list[str]:
+        """Return the ids of the checking cases for one kernel: as many as the limits say, in random order."""
+        known, count = list(self._cases(task)["check"]), self.engine.limits.check_cases
+        return random.SystemRandom().sample(known, min(count, len(known)) if count else len(known))
+
+    def build(self, task: str, code: str, checked: Sequence[str]) -> Built | Failed:
+        """Compile a kernel in a child without a device, as far as that can be foreseen.
+
+        That is for the checking cases that were drawn for it, and for those that are timed.
 
         What cannot is compiled later, where the kernel runs; the kernel's status is decided there, unless building
         passes its limit.
@@ -60,7 +69,7 @@ class Builder:
                     child.becomes_foreign()
                 child.receive("start", engine.limits.start_s)
                 request = {
-                    "do": "ahead", "code": tasks.candidate_source(task, code), "calls": self._calls_of(task),
+                    "do": "ahead", "code": tasks.candidate_source(task, code), "calls": self._calls(task, checked),
                     "device": engine.described["device"],
                 }  # fmt: skip
                 answer = child.ask("build", engine.limits.build_s, request)
@@ -84,11 +93,17 @@ class Builder:
                 self._stubs.add(key)
                 self.engine.forkserver.ask({"stub": types}, START_S)
 
-    def _calls_of(self, task: str) -> list[Any]:
-        if task not in self._calls:
+    def _cases(self, task: str) -> dict[str, dict[str, Any]]:
+        """Return the inputs of the `check` and `timing` cases of a task, by case."""
+        if task not in self._shapes:
             with self.engine.gpu:
-                self._calls[task] = self.engine.judge.ask({"do": "shapes", "task": task}, START_S)["calls"]
-        return self._calls[task]
+                self._shapes[task] = self.engine.judge.ask({"do": "shapes", "task": task}, START_S)
+        return self._shapes[task]
+
+    def _calls(self, task: str, checked: Sequence[str]) -> list[Any]:
+        cases = self._cases(task)
+        timed = list(cases["timing"].values())[: self.engine.limits.timing_cases or None]
+        return [*(cases["check"][case_id] for case_id in checked), *timed]
 
     def give(self, child: Child, built: Built, folder: str) -> str:
         """Put what a builder left in the child's own folder, and return the name there; "" if there is nothing."""

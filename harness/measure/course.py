@@ -7,7 +7,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 import tasks
 from benchmark.speedup import Z95, log2_median
-from harness.measure.limits import Disturbed, Failed
+from harness.measure.limits import POOL_BYTES, Disturbed, Failed
 from harness.measure.processes import Child, number
 from harness.measure.quiet import stopped
 from harness.measure.result import CaseTimes
@@ -25,8 +25,6 @@ from tasks.spec import Case
 if TYPE_CHECKING:
     from harness.measure.engine import Engine
 
-# A stage holds its region (inputs and outputs, several times over) and what the kernel allocates.
-STAGE_COPIES = 12
 CASES_CHECKED_AGAIN = 4
 JUDGE_S = 300.0
 
@@ -34,10 +32,15 @@ JUDGE_S = 300.0
 AUDIT_TRIES = 25
 AUDIT_PAUSE_S = 0.02
 AUDIT_FACTOR, AUDIT_COPY_FACTOR = 1.15, 1.1
-AUDIT_SLACK_NS = 4_000.0  # per call
-AUDIT_MESSAGE_NS = 240_000.0  # per audit: the request and its answer, and the question to the judge
+# Per audit, whatever its length: the request and its answer, the question to the judge, and the GPU's way from the
+# judge's context to the child's and back. On an H200 it is 0.75 to 1.05 ms, so an audit has to be long to bound claims.
+AUDIT_MESSAGE_NS = 1_200_000.0
+# Per call: what a call takes on the host at most if that is longer than on the device; and what else may come to it.
+AUDIT_HOST_NS = 60_000.0
+AUDIT_SLACK_NS = {"graph": 3_000.0, "event": 100_000.0, "cupti": 300_000.0}
+AUDIT_CLAIMED_NS = 3_000_000.0  # calls that claim so much together, and at most so many, are one audit in `strict`
+AUDIT_CALLS = 64
 DISTURBED = 1.5  # copies that take so many times what they took are a sign that others use the GPU
-EAGER_AUDIT_SLACK_NS = 300_000.0
 # What a child may say of its compiled kernels.
 FACTS: dict[str, type] = {
     "registers": int, "spills": int, "shared_bytes": int, "n_compiled": int, "ptx_bytes": int, "cubin_hash": str,
@@ -48,8 +51,11 @@ FACTS: dict[str, type] = {
 class Course:
     """One kernel on its way; `cases`, `facts` and `seconds` fill as it goes. `through` raises Failed."""
 
-    def __init__(self, engine: Engine, task: str, code: str, number: int, holder: str = "") -> None:
+    def __init__(
+        self, engine: Engine, task: str, code: str, checked: Sequence[str], number: int, holder: str = ""
+    ) -> None:
         self.engine, self.task, self.code, self.number, self.holder = engine, task, code, number, holder
+        self.checked = list(checked)
         self.limits = engine.limits
         self.cases: list[CaseTimes] = []
         self.facts: dict[str, Any] = {}
@@ -79,16 +85,15 @@ class Course:
         child.ask("build", limits.build_s, {"do": "load", "code": code, "cache": cache})
         self.seconds["compile_s"] += time.monotonic() - started
         timed = task.timing_cases[: limits.timing_cases or None] if self.engine.device == "cuda" else ()
-        with self.engine.memory.reserve(STAGE_COPIES * max((case.bytes for case in timed), default=0)):
-            first = self.check(child, limits.build_s + limits.check_s, limits.check_cases)
+        with self.engine.memory.reserve(_stage_bytes(max((case.bytes for case in timed), default=0))):
+            first = self.check(child, limits.build_s + limits.check_s, self.checked)
             if self.engine.device == "cpu":
                 self.seconds["check_s"] += first
                 return
             for case in timed:
                 self.cases.append(self.time(child, case))
             # Once more after the timing: a kernel that changes its ways after some calls is caught here.
-            again = min(limits.check_cases or CASES_CHECKED_AGAIN, CASES_CHECKED_AGAIN)
-            self.seconds["check_s"] += self.check(child, limits.check_s, again)
+            self.seconds["check_s"] += self.check(child, limits.check_s, self.checked[:CASES_CHECKED_AGAIN])
             self.seconds["compile_s"] += first
             self.facts = _facts(child.ask("check", limits.check_s, {"do": "facts"}).get("facts"))
 
@@ -100,10 +105,10 @@ class Course:
         """Return what a child has to know of a stage; how it will be watched is not among it."""
         return {name: opened[name] for name in ("region", "handle", "nbytes", "writes", *names)}
 
-    def check(self, child: Child, seconds: float, cases: int) -> float:
-        """Have the kernel called on fresh inputs of some cases (0: all) and its outputs compared; returns seconds."""
+    def check(self, child: Child, seconds: float, cases: Sequence[str]) -> float:
+        """Have the kernel called on fresh inputs of some cases and its outputs compared; returns seconds."""
         with self._turn():
-            opened = self._lent(child, self.judge({"do": "open_check", "task": self.task, "cases": cases}))
+            opened = self._lent(child, self.judge({"do": "open_check", "task": self.task, "cases": list(cases)}))
         spent = number(child.ask("check", seconds, {**self._shown(opened, "cases"), "do": "check"}), "seconds", "check")
         with self._turn():
             wrong = self.judge({"do": "verify_check", "token": opened["token"]})["mismatch"]
@@ -128,7 +133,7 @@ class Course:
             raise Failed("rejected", "timing", f"unknown timing method {str(method)[:40]!r}")
         with self._turn(), self.engine.children.only(child.pid):
             started = time.monotonic()
-            times = self._sample(child, case.case_id, opened["token"], method)
+            times = self._sample(child, case.case_id, opened, method)
             claimed = float(np.median(times.candidate_ns))
             if claimed < floor_ns(case, self.engine.described["device"]):
                 text = f"case {case.case_id}: {claimed / 1e3:.2f} us is less than the memory's peak rate allows"
@@ -138,15 +143,15 @@ class Course:
         child.ask("timing", limits.timing_s, {"do": "detach"})
         return times
 
-    def _sample(self, child: Child, case_id: str, token: int, method: str) -> CaseTimes:
-        limits = self.limits
+    def _sample(self, child: Child, case_id: str, opened: dict[str, Any], method: str) -> CaseTimes:
+        limits, slots = self.limits, len(opened["slots"])
         candidate: list[float] = []
         reference: list[float] = []
         candidate_order: list[int] = []
         reference_order: list[int] = []
         order, dropped = itertools.count(), 0
         deadline = time.monotonic() + limits.max_case_s
-        request = {"token": token, "case_id": case_id, "method": method}
+        request = {"token": opened["token"], "case_id": case_id, "method": method}
         # Outputs are looked at in the first batch or in the second, and always in the last.
         look = random.SystemRandom().randrange(2)
         for batch in itertools.count():
@@ -168,7 +173,8 @@ class Course:
                         dropped += 1
             enough = self._enough(candidate, reference) or time.monotonic() > deadline
             if batch == look or enough:
-                wrong = self.judge({"do": "verify_timing", "first": batch, **request})["mismatch"]
+                last = [(batch + len(filled) - 1) % slots, len(filled) - 1]
+                wrong = self.judge({"do": "verify_timing", "last": last, **request})["mismatch"]
                 if wrong:
                     raise Failed("incorrect", "timing", wrong)
             if enough:
@@ -194,14 +200,14 @@ class Course:
 
         The child gets inputs that it has not seen and has to hand over the outputs of every call, so that it can
         neither skip calls nor begin before the watch runs. The watch stops when the judge has the outputs that it looks
-        at, a call drawn at random, and not when the child says that it is done. `overhead_ns` is what the judge needs
+        at, a set drawn at random, and not when the child says that it is done. `overhead_ns` is what the judge needs
         for the same copies, `look_ns` what it needs to look. Raises Disturbed if that is no longer so.
         """
         request = {"token": opened["token"], "case_id": opened["case_id"], "method": method}
-        calls = len(opened["pool"])
-        slack = AUDIT_SLACK_NS if method == "graph" else EAGER_AUDIT_SLACK_NS
-        bound = AUDIT_FACTOR * claimed_ns + AUDIT_COPY_FACTOR * opened["overhead_ns"]
-        bound += slack + (AUDIT_MESSAGE_NS + opened["look_ns"]) / calls
+        order = self._audit_order(len(opened["pool"]), len(opened["slots"]), claimed_ns)
+        calls = len(order)
+        bound = AUDIT_FACTOR * claimed_ns + AUDIT_COPY_FACTOR * opened["overhead_ns"] + AUDIT_SLACK_NS[method]
+        bound = max(bound, AUDIT_HOST_NS) + (AUDIT_MESSAGE_NS + opened["look_ns"]) / calls
         per_call = math.inf
         for attempt in range(AUDIT_TRIES):
             # The driver setting up or tearing down another child's context holds up launches for a while. That only
@@ -210,13 +216,13 @@ class Course:
             with stopped(child.pid):
                 self.judge({"do": "fill", "look": True, "reference": False, **request})
                 started = time.monotonic()
-            child.ask("timing", self.limits.timing_s, {"do": "audit", "method": method})
-            verdict = self.judge({"do": "verify_timing", "first": 0, **request})
+            child.ask("timing", self.limits.timing_s, {"do": "audit", "method": method, "order": order})
+            verdict = self.judge({"do": "verify_timing", "last": order[-1], **request})
             if verdict["mismatch"]:
                 raise Failed("incorrect", "timing", verdict["mismatch"])
             per_call = min(per_call, (verdict["seen_at"] - started) * 1e9 / calls)
             if per_call <= bound:
-                self.engine.audits.append((claimed_ns, opened["overhead_ns"], per_call, bound, attempt))
+                self.engine.audits.append((claimed_ns, opened["overhead_ns"], per_call, bound, attempt, calls))
                 return
         text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
         text = f"case {opened['case_id']}: {text}, more than {bound / 1e3:.2f}"
@@ -226,6 +232,21 @@ class Course:
                 raise Failed("rejected", "timing", text)
             time.sleep(AUDIT_PAUSE_S)
         raise Disturbed(text)
+
+    def _audit_order(self, sets: int, slots: int, claimed_ns: float) -> list[tuple[int, int]]:
+        """Return the calls of an audit, as slot and set of inputs: every set once, and more in `strict` (no holder).
+
+        Calls on the same inputs again, in other slots and another order, make the audit long enough to tell.
+        """
+        wanted = sets if self.holder else min(math.ceil(AUDIT_CLAIMED_NS / claimed_ns), AUDIT_CALLS)
+        sampler = random.SystemRandom()
+        rounds = [sampler.sample(range(sets), sets) for _ in range(max(1, math.ceil(wanted / sets)))]
+        return [(call % slots, place) for call, place in enumerate(itertools.chain(*rounds))]
+
+
+def _stage_bytes(case_bytes: int) -> int:
+    """Return the bytes of a region with inputs and outputs, several times over, and of what the kernel allocates."""
+    return min(18 * case_bytes, POOL_BYTES + 4 * case_bytes) + 2 * case_bytes
 
 
 def _facts(said: Any) -> dict[str, Any]:

@@ -15,6 +15,8 @@ from tasks.spec import Case, Task
 # The second call of a checking case sees the first one's inputs but for a few elements, so that a kernel that answers
 # from a fingerprint of its inputs is wrong.
 TWIN_SHARE = 0.02
+# Inputs without expected outputs that are kept for one timing case, if a quarter of the library holds as many.
+KEPT_INPUTS = 64
 
 
 class Draws:
@@ -27,6 +29,16 @@ class Draws:
     def fresh(self, task: Task, case: Case) -> tuple[torch.Tensor, ...]:
         """Return inputs of a case that nobody has seen."""
         return self._inputs(task, case, secrets.randbits(62))
+
+    def inputs(self, had: set[int], task: Task, case: Case) -> tuple[torch.Tensor, ...]:
+        """Return inputs of a case that this run has not seen; other runs may have."""
+        size = sum(form.nbytes for form in self.forms(task, case)[0])
+        depth = max(1, min(KEPT_INPUTS, self.library.max_bytes // (4 * max(size, 1))))
+
+        def make() -> Entry:
+            return Entry((Known(self.fresh(task, case), (), (), ()),))
+
+        return self.library.draw((task.name, "inputs", case.case_id), make, had, depth).sets[0].inputs
 
     def forms(self, task: Task, case: Case) -> tuple[list[Form], list[Form]]:
         """Return the forms of a case's inputs and outputs."""
@@ -78,6 +90,7 @@ class Draws:
         return self.library.draw((task.name, kind, case.case_id), make, had)
 
     def check_cases(self, task: Task) -> list[Case]:
+        """Return the checking cases that this device can run. Raises ValueError if there is none."""
         cases = [c for c in task.check_cases if c.cpu or self.device == "cuda"]
         if not cases:
             raise ValueError(f"task {task.name} has no checking case that device {self.device} can run")

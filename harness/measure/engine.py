@@ -65,8 +65,8 @@ class Engine:
         self.gpu = GpuTurn(os.path.join(tempfile.gettempdir(), lock))
         self.children = Children()
         self.judge_s: dict[str, float] = {}
-        # Of each audit that passed, ns per call: claimed, the judge's copies, the engine's watch, its bound; and tries.
-        self.audits: list[tuple[float, float, float, float, int]] = []
+        # Of each audit that passed, ns per call: claimed, judge's copies, engine's watch, its bound; then tries, calls.
+        self.audits: list[tuple[float, float, float, float, int, int]] = []
         self.numbers = itertools.count()
         self._revival = threading.Lock()
         self._aborted = False
@@ -172,7 +172,8 @@ class Engine:
     def _feed(self, task: str, code: str, future: Future[Measurement]) -> None:
         """Build a kernel and hand it to the lanes."""
         try:
-            self._lanes.put(task, code, self.builder.build(task, code), future)
+            checked = self.builder.draw_cases(task)
+            self._lanes.put(task, code, checked, self.builder.build(task, code, checked), future)
         except BaseException as error:
             future.set_exception(error)
         finally:
@@ -197,7 +198,7 @@ class Engine:
         try:
             return self._whatever_dies(task, code)
         except Disturbed as error:
-            course = Course(self, task, code, next(self.numbers))
+            course = Course(self, task, code, (), next(self.numbers))
             return self.record(course, Failed("rejected", "timing", str(error)), "strict")
 
     def _whatever_dies(self, task: str, code: str) -> Measurement:
@@ -212,11 +213,12 @@ class Engine:
             return self._measure(task, code)
 
     def _measure(self, task: str, code: str) -> Measurement:
-        built = self.builder.build(task, code)
+        checked = self.builder.draw_cases(task)
+        course, failure = Course(self, task, code, checked, next(self.numbers)), None
+        built = self.builder.build(task, code, checked)
         if isinstance(built, Failed):
-            return self.record(Course(self, task, code, next(self.numbers)), built, "strict")
+            return self.record(course, built, "strict")
         child = self.nursery.take()
-        course, failure = Course(self, task, code, next(self.numbers)), None
         try:
             folder = self.builder.give(child, built, "built")
             child.becomes_foreign()

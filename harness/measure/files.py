@@ -26,6 +26,7 @@ CUDA = (
 )  # fmt: skip
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dri/*")
+OWN_THREADS = "/proc/self/task"  # starting CUDA fails where it cannot write the names of its threads there
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "PATH", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CC")
 
 
@@ -53,6 +54,7 @@ def needed(gpu: bool, hidden: Iterable[str | Path] = ()) -> Files:
         place = Path(path) if path.startswith("/proc/") else Path(path).resolve()
         _spare(place, unseen, readable, listable)
     devices = [*PLAIN_DEVICES, *(path for pattern in GPU_DEVICES if gpu for path in sorted(glob.glob(pattern)))]
+    devices += [OWN_THREADS] if gpu else []
     return Files(tuple(sorted(readable)), tuple(sorted(listable)), tuple(devices))
 
 

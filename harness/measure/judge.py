@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import platform
-import random
 import secrets
 import socket
 import sys
@@ -26,6 +25,7 @@ from harness.measure import pretend
 from harness.measure.copy_costs import CopyCosts
 from harness.measure.draws import Draws
 from harness.measure.library import Library
+from harness.measure.limits import POOL_BYTES, POOL_SETS
 from harness.measure.protocol import Channel, PeerGone
 from harness.measure.reference import SLOTS, Reference
 from harness.measure.region import Driver, Form, Layout, Region, Slot
@@ -33,10 +33,8 @@ from harness.measure.regions import Regions
 from harness.measure.stages import Run, Stage, as_json, differs
 from tasks.spec import Case, Task
 
-POOL_BYTES = 512 << 20  # fresh input sets of one batch, together; big inputs get fewer sets
-POOL_SETS = (2, 8)
 REFERENCES = 12
-LIBRARY_SHARE = 0.15  # of the device's memory, for inputs with expected outputs
+LIBRARY_SHARE = 0.25  # of the device's memory, for inputs and expected outputs
 SPARE_SHARE = 0.04  # and for regions that wait for their next run, for each holder
 TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
@@ -85,10 +83,13 @@ class Judge:
         return facts
 
     def shapes(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the forms of the inputs of every case of a task that this device can run: (shape, dtype) each."""
+        """Return (shape, dtype) of every input, by case, for the cases of a task that this device can run."""
         task = tasks.get(request["task"])
-        cases = [*self.draws.check_cases(task), *(task.timing_cases if self.device == "cuda" else ())]
-        return {"calls": [[[list(f.shape), f.dtype] for f in self.draws.forms(task, case)[0]] for case in cases]}
+        groups = {"check": self.draws.check_cases(task), "timing": task.timing_cases if self.device == "cuda" else ()}
+        return {
+            name: {c.case_id: [[list(f.shape), f.dtype] for f in self.draws.forms(task, c)[0]] for c in cases}
+            for name, cases in groups.items()
+        }
 
     def _fill(self, stage: Stage, data: Sequence[torch.Tensor], slots: Sequence[Slot]) -> None:
         for place, (value, slot) in enumerate(zip(data, slots, strict=True)):
@@ -126,13 +127,11 @@ class Judge:
     def open_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Lay out checking cases, one call on fresh inputs and one on a near twin, and describe the region.
 
-        `cases` is how many of them, drawn at random; 0 is all.
+        `cases` are their ids.
         """
         task, run = tasks.get(request["task"]), self._run(request)
-        cases, layout, calls = self.draws.check_cases(task), Layout(), []
-        if request["cases"]:
-            cases = random.SystemRandom().sample(cases, min(request["cases"], len(cases)))
-        for case in cases:
+        layout, calls = Layout(), []
+        for case in (_case(task.check_cases, case_id) for case_id in request["cases"]):
             for known in self.draws.draw(run.had, task, case, "check").sets:
                 inputs = layout.place([Form.of(t) for t in known.inputs])
                 calls.append((case, known, inputs, layout.place(known.outputs)))
@@ -160,10 +159,10 @@ class Judge:
     def open_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Lay out a timing case: input slots that the kernel is bound to, a pool of fresh inputs, and output space."""
         task, run = tasks.get(request["task"]), self._run(request)
-        case = _case(task, request["case_id"])
+        case = _case(task.timing_cases, request["case_id"])
         layout = Layout()
         inputs, outputs = self.draws.forms(task, case)
-        size = sum(form.nbytes for form in inputs)
+        size = sum(form.nbytes for form in (*inputs, *outputs))
         sets = min(max(POOL_BYTES // max(size, 1), POOL_SETS[0]), POOL_SETS[1])
         slots = [layout.place(inputs) for _ in range(SLOTS)]
         pool = [layout.place(inputs) for _ in range(sets)]
@@ -173,7 +172,7 @@ class Judge:
         costs = self.costs.believed(stage, case.case_id)
         # Last, for the copies above went there, and a kernel is called on these before the pool is filled.
         for slot in slots:
-            self._fill(stage, self.draws.fresh(task, case), slot)
+            self._fill(stage, self.draws.inputs(run.had, task, case), slot)
         self._synchronize()
         groups = {"slots": slots, "pool": pool, "out": out}
         rows = {name: [as_json(g) for g in group] for name, group in groups.items()}
@@ -201,17 +200,17 @@ class Judge:
         With `look`, one set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them.
         """
         stage, run = self._stage(request), self.runs[request["run"]]
-        case = _case(stage.task, request["case_id"])
-        stage.looked = None
+        case = _case(stage.task.timing_cases, request["case_id"])
+        stage.looked, stage.shown = None, []
         if request["look"]:
             known = self.draws.draw(run.had, stage.task, case, "timing").sets[0]
             stage.looked = secrets.randbelow(len(stage.pool)), known
         for index, slots in enumerate(stage.pool):
             if stage.looked and stage.looked[0] == index:
-                stage.last = stage.looked[1].inputs
+                stage.shown.append(stage.looked[1].inputs)
             else:
-                stage.last = self.draws.fresh(stage.task, case)
-            self._fill(stage, stage.last, slots)
+                stage.shown.append(self.draws.inputs(run.had, stage.task, case))
+            self._fill(stage, stage.shown[-1], slots)
         stage.region.poison(stage.out[0][0].offset, max(s.offset + s.nbytes for s in stage.out[-1]))
         self._synchronize()
         if not request["reference"]:
@@ -223,6 +222,7 @@ class Judge:
     def verify_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the outputs of the looked-at call of the last batch, and see whether the inputs are intact.
 
+        `last` names the slot and the set of inputs of the last call.
         `seen_at` is when the outputs had been copied, by the clock that all processes share: what is compared was there
         then, whatever the child said about being done.
         """
@@ -232,9 +232,9 @@ class Judge:
         found = self.costs.look(stage.region.tensors(stage.out[index]))
         seen_at = time.monotonic()
         bad = stage.suspicion(known, stage.pool[index], found)
-        slot = stage.slots[(request["first"] + len(stage.pool) - 1) % len(stage.slots)]
+        slot, shown = stage.slots[request["last"][0]], stage.shown[request["last"][1]]
         kept = [p for p in range(len(slot)) if p not in stage.task.writes]
-        changed = torch.stack([differs(stage.region.tensor(slot[p]), stage.last[p]) for p in kept]).tolist()
+        changed = torch.stack([differs(stage.region.tensor(slot[p]), shown[p]) for p in kept]).tolist()
         wrong = None
         if int(bad):
             wrong = stage.why(known, stage.pool[index], found)
@@ -266,8 +266,8 @@ class Judge:
             torch.cuda.synchronize()
 
 
-def _case(task: Task, case_id: str) -> Case:
-    return next(c for c in task.timing_cases if c.case_id == case_id)
+def _case(cases: Sequence[Case], case_id: str) -> Case:
+    return next(case for case in cases if case.case_id == case_id)
 
 
 def serve(channel: Channel, judge: Judge) -> None:

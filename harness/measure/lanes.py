@@ -12,6 +12,7 @@ import math
 import queue
 import shutil
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ class Job:
 
     task: str
     code: str
+    checked: Sequence[str]  # ids of its checking cases
     built: Built | Failed
     future: Future[Measurement]
 
@@ -70,9 +72,11 @@ class Lanes:
         """Whether no kernel waits or is being built."""
         return self._coming == 0 and self.jobs.empty()
 
-    def put(self, task: str, code: str, built: Built | Failed, future: Future[Measurement]) -> None:
+    def put(
+        self, task: str, code: str, checked: Sequence[str], built: Built | Failed, future: Future[Measurement]
+    ) -> None:
         """Queue a kernel that is built."""
-        self.jobs.put(Job(task, code, built, future))
+        self.jobs.put(Job(task, code, checked, built, future))
 
     def _confirm(self, engine: Engine) -> None:
         """Measure in `strict` what a lane could not vouch for."""
@@ -150,7 +154,7 @@ class Lane:
     def _one(self, job: Job) -> None:
         """Measure one kernel; its result is held until the canary vouches for it."""
         if isinstance(job.built, Failed):
-            course = Course(self.engine, job.task, job.code, next(self.engine.numbers), self.holder)
+            course = self._course(job)
             job.future.set_result(self.engine.record(course, job.built, "shared"))
             return
         result, folder = self._measure(job, job.built)
@@ -175,7 +179,7 @@ class Lane:
             self.child.becomes_foreign()
             self.lanes.counts["children"] += 1
         self.measured += 1
-        course, failure = Course(engine, job.task, job.code, next(engine.numbers), self.holder), None
+        course, failure = self._course(job), None
         if built is not None:
             folder = engine.builder.give(self.child, built, f"built-{self.measured}")
         try:
@@ -194,6 +198,9 @@ class Lane:
         engine.judge.ask({"do": "free", "holder": self.holder}, JUDGE_S)
         self.lanes.anomalies += answer["anomalies"]
         return None if answer["anomalies"] else result, folder
+
+    def _course(self, job: Job) -> Course:
+        return Course(self.engine, job.task, job.code, job.checked, next(self.engine.numbers), self.holder)
 
     def _vouch(self) -> None:
         """Measure the canary again and give out what was held; in doubt, all of it is measured in `strict`."""

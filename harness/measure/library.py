@@ -61,10 +61,10 @@ class Entry:
     sets: tuple[Known, ...]
     used: int = 0
     number: int = field(default_factory=lambda: next(_numbers))
+    nbytes: int = 0
 
-    @property
-    def nbytes(self) -> int:
-        return sum(known.nbytes for known in self.sets)
+    def __post_init__(self) -> None:
+        self.nbytes = sum(known.nbytes for known in self.sets)
 
 
 class Library:
@@ -74,30 +74,31 @@ class Library:
         self.max_bytes, self.max_uses, self.depth = max_bytes, max_uses, depth
         self._entries: OrderedDict[tuple[str, ...], list[Entry]] = OrderedDict()
         self._random = random.SystemRandom()
+        self._nbytes = 0
         self.made = 0
 
-    def draw(self, key: tuple[str, ...], make: Callable[[], Entry], had: set[int]) -> Entry:
-        """Return an entry of this key whose number is not in `had`, and add it there; `make` builds a new one."""
+    def draw(self, key: tuple[str, ...], make: Callable[[], Entry], had: set[int], depth: int = 0) -> Entry:
+        """Return an entry of this key whose number is not in `had`, and add it there; `make` builds a new one.
+
+        `depth` is how many entries are kept for this key, if not as many as for others.
+        """
+        depth = depth or self.depth
         entries = self._entries.setdefault(key, [])
         self._entries.move_to_end(key)
         fresh = [entry for entry in entries if entry.number not in had]
-        if fresh and len(entries) >= self.depth:
+        if fresh and len(entries) >= depth:
             chosen = self._random.choice(fresh)
         else:
             chosen = make()
             self.made += 1
             entries.append(chosen)
+            self._nbytes += chosen.nbytes
         had.add(chosen.number)
         chosen.used += 1
-        if chosen.used >= self.max_uses or len(entries) > self.depth:
+        if chosen.used >= self.max_uses or len(entries) > depth:
             entries.remove(chosen)
-        self._shrink(key)
+            self._nbytes -= chosen.nbytes
+        while self._nbytes > self.max_bytes:  # the key that was drawn from goes last
+            _, dropped = self._entries.popitem(last=False)
+            self._nbytes -= sum(entry.nbytes for entry in dropped)
         return chosen
-
-    def _shrink(self, keep: tuple[str, ...]) -> None:
-        while sum(e.nbytes for entries in self._entries.values() for e in entries) > self.max_bytes:
-            oldest = next(iter(self._entries))
-            if oldest == keep:
-                self._entries[keep] = []
-                return
-            del self._entries[oldest]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# Of one timing case: fresh inputs and space for their outputs are laid out for so many calls, as far as bytes allow.
+POOL_BYTES = 2 << 30
+POOL_SETS = (2, 16)
+
 
 @dataclass(frozen=True)
 class Limits:
     """Seconds that a stage of one kernel may take, and how precisely a case is timed.
 
     Sampling of a case ends when the 95% interval of the median is within `precision` of it, or at `max_samples`.
-    `check_cases` and `timing_cases` are how many of the task's cases are used, drawn at random and in order
-    respectively; 0 is all of them. `method` is how calls are timed: `graph` (falls back to `event` where a kernel
-    cannot be captured), `event`, or `cupti`.
+    `check_cases` and `timing_cases` are how many of the task's cases are used, drawn at random for each
+    kernel and in order respectively; 0 is all of them. `method` is how calls are timed: `graph` (falls back to `event`
+    where a kernel cannot be captured), `event`, or `cupti`.
     """
 
     start_s: float = 60.0

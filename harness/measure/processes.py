@@ -127,13 +127,16 @@ class Child:
 
     def ask(self, stage: str, seconds: float, request: dict[str, Any]) -> dict[str, Any]:
         """Send a request and return its answer, both within `seconds`; see `receive`."""
+        started = time.monotonic()
         try:
             self.channel.send(request, time.monotonic() + seconds)
         except PeerGone:
             raise Failed("runtime", stage, f"the process ended during {stage}: {self.kill()}") from None
         except DeadlinePassed:
             raise Failed("timeout", stage, f"no answer within the {stage} limit of {seconds:g} s") from None
-        return self.receive(stage, seconds)
+        answer = self.receive(stage, seconds)
+        self.children.answered(request["do"], time.monotonic() - started)
+        return answer
 
     def becomes_foreign(self) -> None:
         """From now on this process runs foreign code, and is stopped while another is timed."""
@@ -184,7 +187,7 @@ class Nursery:
     fifth of a second each, whoever asks; begun early, that time passes beside the timing of other kernels.
     """
 
-    def __init__(self, start: Callable[[], Child], contexts: int, starters: int = 2) -> None:
+    def __init__(self, start: Callable[[], Child], contexts: int, starters: int = 3) -> None:
         self._start, self._slots = start, threading.Semaphore(contexts)
         self._ready: queue.SimpleQueue[Child | BaseException] = queue.SimpleQueue()
         self._closing = threading.Event()

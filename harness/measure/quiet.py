@@ -31,6 +31,7 @@ class Children:
         self._only: int | None = None
         self._since = 0.0  # when the others were stopped
         self._paused: dict[int, float] = {}  # seconds that a child was stopped, before now
+        self.asked_s: dict[str, float] = {}  # seconds until they answered, by kind of request
         self._ending = False
 
     def add(self, pid: int) -> None:
@@ -61,6 +62,11 @@ class Children:
         with self._lock:
             now = self._only not in (None, pid) and pid in self._foreign
             return self._paused.get(pid, 0.0) + (time.monotonic() - self._since if now else 0.0), now
+
+    def answered(self, request: str, seconds: float) -> None:
+        """Add up how long children took to answer requests of a kind."""
+        with self._lock:
+            self.asked_s[request] = self.asked_s.get(request, 0.0) + seconds
 
     def kill(self) -> None:
         """End all of them, and those that are forked from now on."""

@@ -308,12 +308,11 @@ class Runner:
         return on_device if on_device > on_stream + SIDE_WORK_SLACK_NS else on_stream
 
     def audit(self, request: dict[str, Any]) -> dict[str, Any]:
-        """One call on each fresh input set, every output handed over, without a pause; the engine holds the watch."""
+        """Call by call of `order`, as slot and set of fresh inputs, without a pause; the engine holds the watch."""
         region = self.region
         assert region is not None
-        for index, pool in enumerate(self.case["pool"]):
-            slot = index % len(self.data)
-            self.put(region, pool, self.case["slots"][slot])
+        for slot, index in request["order"]:
+            self.put(region, self.case["pool"][index], self.case["slots"][slot])
             out = self.case["out"][index]
             if request["method"] == "graph":
                 self.replay(self.graphs[slot])

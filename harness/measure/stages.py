@@ -25,7 +25,7 @@ class Stage:
     pool: list[list[Slot]] = field(default_factory=list)
     out: list[list[Slot]] = field(default_factory=list)
     looked: tuple[int, Known] | None = None  # the set of the last batch whose outputs are looked at
-    last: tuple[torch.Tensor, ...] = ()
+    shown: list[tuple[torch.Tensor, ...]] = field(default_factory=list)  # what the sets of the last batch held
 
     def suspicion(self, known: Known, inputs: Sequence[Slot], found: tuple[torch.Tensor, ...]) -> torch.Tensor:
         """Return a count that is zero if the outputs pass and the inputs are intact, without waiting for the device."""

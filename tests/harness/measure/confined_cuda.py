@@ -6,6 +6,7 @@ PATH is a folder that may be written besides, to find out what a driver misses. 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -37,6 +38,9 @@ def confine(part: str, folder: Path, also: list[str]) -> str | None:
 def main(part: str, also: list[str]) -> None:
     import torch
 
+    if os.fork():  # a forked process has one thread, as those of the engine
+        os.wait()
+        return
     folder = Path(tempfile.mkdtemp())
     missing = confine(part, folder, also)
     try:
@@ -44,7 +48,8 @@ def main(part: str, also: list[str]) -> None:
         said = "started" if value == 4 else f"wrong value {value}"
     except Exception as error:
         said = f"{type(error).__name__}: {error}".splitlines()[0]
-    print(said, f"(not enforced: {missing})" if missing else "", flush=True)
+    print(f"{said} (not enforced: {missing})" if missing else said, flush=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":

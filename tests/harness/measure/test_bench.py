@@ -81,7 +81,7 @@ def test_what_an_empty_kernel_takes_is_a_median_whatever_the_order_of_samples():
 
 def test_throughput_counts_failures_and_says_where_time_goes():
     rows = [flat("a", 1.0, compile_s=2.0), Measurement("b", "rms_norm", "compile", compile_s=1.0)]
-    found = throughput(rows, 4.0, {"fill": 0.5})
+    found = throughput(rows, 4.0, {"judge_s": {"fill": 0.5}, "child_s": {}})
     assert (found["kernels_per_s"], found["ok"]) == (0.5, 1)
     assert found["mean_s_per_kernel"]["compile_s"] == 1.5
     assert found["judge_s_per_kernel"] == {"fill": 0.25}

@@ -83,7 +83,7 @@ def test_cuda_starts_under_each_part_of_the_confinement(part, root):
     said = start()
     if part == "files" and not said.startswith("started"):
         said += "".join(f"\nalso {p}: {start(p)}" for p in ("/dev/shm", "/tmp", "/proc", "/run", "/etc", "/dev"))
-    assert said.startswith("started"), said
+    assert said == "started", said
 
 
 # A plain measurement
@@ -333,7 +333,7 @@ COMPLAIN = """
 honest = custom_kernel
 def custom_kernel(data):
     out = honest(data)
-    if compiled and os.environ.get("CUDA_VISIBLE_DEVICES"):  # empty where it is built ahead
+    if compiled and os.environ.get("CUDA_VISIBLE_DEVICES", "0"):  # empty where it is built ahead
         raise RuntimeError(f"{len(compiled)} kernels were compiled where they run")
     return out
 """
@@ -414,8 +414,8 @@ def test_the_session_says_what_the_sandbox_lacks(engine):
 def test_audits_leave_room_and_are_not_loose(engine):
     """How far honest kernels stay below the bound: what the constants of the audit are chosen by."""
     measured(engine, tasks.seed_code("rms_norm", "triton_row"))
-    ratios = [watched / bound for _, _, watched, bound, _ in engine.audits]
-    tries = [attempt for *_, attempt in engine.audits]
+    ratios = [watched / bound for _, _, watched, bound, _, _ in engine.audits]
+    tries = [attempt for *_, attempt, _ in engine.audits]
     print("watched / bound:", np.quantile(ratios, [0.1, 0.5, 0.9, 1.0]).round(3), "tries:", np.bincount(tries))
     assert 0 < max(ratios) <= 1.0
     assert np.median(tries) == 0
