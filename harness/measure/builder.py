@@ -16,6 +16,7 @@ import tasks
 from harness.measure.launchers import MAX_STUBS
 from harness.measure.limits import Failed
 from harness.measure.processes import START_S, Child, number
+from harness.measure.users import hand_over
 
 if TYPE_CHECKING:
     from harness.measure.engine import Engine
@@ -41,7 +42,7 @@ class Builder:
 
     def __init__(self, engine: Engine, workers: int) -> None:
         self.engine, self.folder = engine, engine.folder / "built"
-        self.folder.mkdir()
+        self.folder.mkdir(0o700)
         self._turns = threading.Semaphore(workers)
         self._shapes: dict[str, dict[str, dict[str, Any]]] = {}
         self._stubs: set[str] = set()
@@ -63,7 +64,7 @@ class Builder:
             return Built()
         engine = self.engine
         with self._turns:
-            child = Child(engine.forkserver, engine.children, engine.folder, "builder")
+            child = engine.start_child("builder")
             try:
                 if not engine.builders_have_no_device:
                     child.becomes_foreign()
@@ -109,6 +110,8 @@ class Builder:
         """Put what a builder left in the child's own folder, and return the name there; "" if there is nothing."""
         if built.folder is None:
             return ""
+        # Before it lies where the child can put links in its way.
+        hand_over(built.folder, child.workdir.stat().st_uid)
         built.folder.rename(child.workdir / folder)
         return folder
 

@@ -13,10 +13,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from harness.measure.environment import gpu_numbers, gpu_state, processes_on
 from harness.measure.sandbox import CLONE_NEWNET
+from harness.measure.users import why_not
 
 FREE_BYTES = 2 << 30
 STATES = ("ok", "warning", "missing")
@@ -110,10 +112,11 @@ def _sandbox() -> Iterator[Finding]:
     advice = "" if cut_off else "run as root, or allow unprivileged user namespaces"
     detail = "children lose it" if cut_off else "children keep it: unshare is not permitted"
     yield Finding("sandbox: network", "ok" if cut_off else "warning", detail, advice)
-    yield Finding(
-        "sandbox: user", "warning", "children run as the user of the harness",
-        "measure code from strangers on a machine that holds nothing of value",
-    )  # fmt: skip
+    if reason := why_not("cuda", Path(tempfile.gettempdir())):
+        advice = "measure code from strangers on a machine that holds nothing of value"
+        yield Finding("sandbox: user", "warning", f"children run as the user of the harness: {reason}", advice)
+    else:
+        yield Finding("sandbox: user", "ok", "every child has a user of its own")
 
 
 def _disk() -> Iterator[Finding]:

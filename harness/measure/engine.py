@@ -30,6 +30,7 @@ from harness.measure.processes import START_S, Child, Helper, Nursery
 from harness.measure.protocol import DeadlinePassed, PeerGone
 from harness.measure.quiet import Children, DeviceMemory, GpuTurn
 from harness.measure.result import Measurement
+from harness.measure.users import Users
 
 # Of the GPU's memory, what stages may reserve; the rest is for the judge and the contexts.
 MEMORY_SHARE = 0.5
@@ -58,8 +59,10 @@ class Engine:
         elif gpu is not None:
             self._env["CUDA_VISIBLE_DEVICES"] = gpu
         self.folder = Path(tempfile.mkdtemp(prefix="kernelcast-"))
+        self.folder.chmod(0o711)  # children reach their own folders in it, and see no others
+        self.users = Users(device, self.folder)
         self.regions = self.folder / "regions"
-        self.regions.mkdir()
+        self.regions.mkdir(0o700)
         number = gpu or os.environ.get("CUDA_VISIBLE_DEVICES") or "0"
         lock = f"kernelcast-{device}-{number}-{os.getuid()}.lock"
         self.gpu = GpuTurn(os.path.join(tempfile.gettempdir(), lock))
@@ -128,7 +131,7 @@ class Engine:
         """Start a runner and a builder, and say what of their confinement could not be enforced."""
         missing: list[str] = []
         for role in ("runner", "builder") if self.device == "cuda" else ("runner",):
-            child = Child(self.forkserver, self.children, self.folder, role)
+            child = self.start_child(role)
             try:
                 missing += child.receive("start", self.limits.start_s)["missing"]
             except Failed as failure:
@@ -136,12 +139,17 @@ class Engine:
             finally:
                 child.kill()
         self.builders_have_no_device = not any(part.startswith("files") for part in missing)
-        # Children run under the user of the engine, so the sandbox is never full.
-        return "partial: same user" + "".join(f"; {part}" for part in dict.fromkeys(missing))
+        if self.users.why_not:
+            missing.append(f"user: {self.users.why_not}")
+        return f"partial: {'; '.join(dict.fromkeys(missing))}" if missing else "full"
+
+    def start_child(self, role: str) -> Child:
+        """Fork a child that enters its sandbox; it reports when it has."""
+        return Child(self.forkserver, self.children, self.users, self.folder, role)
 
     def start_runner(self, role: str = "runner") -> Child:
         """Start a child with a device; its context stands when this returns. Raises InfrastructureError."""
-        child = Child(self.forkserver, self.children, self.folder, role)
+        child = self.start_child(role)
         try:
             child.context_s = float(child.receive("start", self.limits.start_s)["context_s"])
         except Failed as failure:

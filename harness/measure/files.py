@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ CUDA = (
 PLAIN_DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 GPU_DEVICES = ("/dev/nvidia*", "/dev/nvidia-caps/*", "/dev/nvidia-caps-imex-channels/*", "/dev/dri/*")
 OWN_THREADS = "/proc/self/task"  # starting CUDA fails where it cannot write the names of its threads there
+COMPILERS = ("gcc", "g++", "clang", "nvcc", "ninja")
 VARIABLES = ("CUDA_HOME", "CUDA_PATH", "LD_LIBRARY_PATH", "PATH", "TRITON_PTXAS_PATH", "TRITON_LIBDEVICE_PATH", "CC")
 
 
@@ -46,7 +48,7 @@ def needed(gpu: bool, hidden: Iterable[str | Path] = ()) -> Files:
     Call it before the fork, once: it lists folders. Nothing in /tmp and /dev/shm is among it.
     """
     unseen = {*(ROOT / name for name in OURS), *(Path(path).resolve() for path in hidden)}
-    wanted = {*SYSTEM, *(CUDA if gpu else ()), *_python(), *_named_by_environment(), *_mapped()}
+    wanted = {*SYSTEM, *(CUDA if gpu else ()), *_python(), *_compilers(), *_named_by_environment(), *_mapped()}
     readable: set[str] = set()
     listable: set[str] = set()
     for path in wanted:
@@ -65,6 +67,13 @@ def _python() -> set[str]:
     if ROOT.name not in ("site-packages", "dist-packages"):
         packages.discard(str(ROOT))  # a checkout holds much beside packages
     return found | packages
+
+
+def _compilers() -> set[str]:
+    """Return where those compilers are installed that a kernel may call where it runs, with their own files."""
+    found = {shutil.which(os.environ.get("CC") or "cc"), *map(shutil.which, COMPILERS)}
+    folders = {Path(path).resolve().parent for path in found if path}
+    return {str(folder.parent) for folder in folders if folder.name == "bin" and folder.parent != Path("/")}
 
 
 def _named_by_environment() -> set[str]:

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 
 from harness.measure import child, files, launchers
@@ -25,19 +26,14 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def _warm_compiler(capability: int) -> None:
     """Compile one small kernel ahead of time: children inherit a warm Triton instead of each warming its own."""
-    import tempfile
-
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     from harness.measure.warmup_kernel import scale
 
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["TRITON_CACHE_DIR"] = cache
-        source = ASTSource(scale, {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128})
-        triton.compile(source, target=GPUTarget("cuda", capability, 32))
-    del os.environ["TRITON_CACHE_DIR"]
+    source = ASTSource(scale, {"x": "*fp32", "y": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128})
+    triton.compile(source, target=GPUTarget("cuda", capability, 32))
 
 
 def _children() -> set[int]:
@@ -92,9 +88,12 @@ def main() -> None:
     fd, device, capability = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    child.preload(device)
-    if device == "cuda":
-        _warm_compiler(capability)
+    with tempfile.TemporaryDirectory() as empty:
+        os.environ["TRITON_CACHE_DIR"] = empty  # what an earlier one left would not be compiled, and not be lent
+        child.preload(device)
+        if device == "cuda":
+            _warm_compiler(capability)
+    del os.environ["TRITON_CACHE_DIR"]
     gc.collect()
     gc.freeze()  # children share these objects; collecting them would copy every page
     sock = socket.socket(fileno=fd)

@@ -1,8 +1,9 @@
-"""Host stubs of Triton up to 3.6: one C module per signature, which gcc takes longer for than Triton for the kernel.
+"""C modules that Triton compiles: its calls of the driver, and up to 3.6 a host stub per signature of a kernel.
 
-A trusted process compiles the stub of a signature once, from nothing but the names of the argument types, and keeps it
-in memory that the processes it forks afterwards inherit and cannot change. A child whose caches are empty takes it from
-there; a stub that is not there is compiled as ever. Later versions of Triton have one launcher for all signatures.
+The C compiler takes longer for a stub than Triton for the kernel. A trusted process compiles the stub of a signature
+once, from nothing but the names of the argument types, and keeps it in memory that the processes it forks afterwards
+inherit and cannot change. A child whose caches are empty takes it from there; a stub that is not there is compiled as
+ever. Later versions of Triton have one launcher for all signatures.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NAME = "__triton_launcher"
 MAX_STUBS = 256  # each is an open file in every child
 MAX_ARGUMENTS = 128
 TYPE = re.compile(r"constexpr|\*k?[a-z0-9]{2,10}|[iu](1|8|16|32|64)|fp(16|32|64)|bf16")
-_stubs: dict[str, str] = {}  # hash of the C source -> path of the compiled module
+_modules: dict[str, str] = {}  # hash of the C source -> path of the compiled module
 _missed: list[str] = []
 
 
@@ -37,16 +38,17 @@ def needed() -> bool:
 def lend() -> None:
     """Let Triton take stubs from memory, in this process and in all that it forks.
 
-    The module with Triton's own calls of the driver is loaded as well, which starts nothing; each child would have to
-    compile it.
+    So it does with the module that holds its own calls of the driver, which is compiled here unless Triton's cache has
+    it; it starts nothing.
     """
     from triton import knobs
     from triton.backends.nvidia import driver as nvidia
 
-    if _driver_library():
+    if not _driver_library():
+        return
+    with replaced(knobs.build, impl=_keep):
         nvidia.CudaUtils()
-    if needed():
-        knobs.build.impl = _look_up
+    knobs.build.impl = _look_up
 
 
 @cache
@@ -66,28 +68,23 @@ def compile_stub(types: Sequence[str]) -> bool:
     refused.
     """
     from triton.backends.nvidia import driver as nvidia
-    from triton.runtime import build
 
     plain = len(types) <= MAX_ARGUMENTS and all(isinstance(t, str) and TYPE.fullmatch(t) for t in types)
-    if not plain or len(_stubs) >= MAX_STUBS or not needed():
+    if not plain or len(_modules) >= MAX_STUBS or not needed():
         return False
     try:
         source = nvidia.make_launcher({}, dict(enumerate(types)), None)
     except KeyError:  # a pointer may point to anything, a number has one of Triton's types
         return False
-    digest = hashlib.sha256(source.encode()).hexdigest()
-    if digest in _stubs:
+    if hashlib.sha256(source.encode()).hexdigest() in _modules:
         return False
-    with tempfile.TemporaryDirectory() as folder, replaced(build.knobs.build, impl=None):
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{NAME}.c"
         path.write_text(source)
         try:
-            made = build._build(
-                NAME, str(path), folder, nvidia.library_dirs(), nvidia.include_dirs, nvidia.libraries, []
-            )  # fmt: skip
+            _keep(NAME, str(path), folder, nvidia.library_dirs(), nvidia.include_dirs, nvidia.libraries)
         except (OSError, RuntimeError, subprocess.SubprocessError):  # types that C does not know, or no compiler
             return False
-        _stubs[digest] = sealed_file(NAME, Path(made).read_bytes())
     return True
 
 
@@ -97,12 +94,26 @@ def missed() -> int:
 
 
 def _look_up(name: str, source: str, *rest: Any) -> str:
+    digest = _digest(source)
+    if digest in _modules:
+        return _modules[digest]
+    if name == NAME:
+        _missed.append(digest)
+    return _build(name, source, *rest)
+
+
+def _keep(name: str, source: str, *rest: Any) -> str:
+    path = _build(name, source, *rest)
+    _modules[_digest(source)] = sealed_file(name, Path(path).read_bytes())
+    return path
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()
+
+
+def _build(name: str, source: str, *rest: Any) -> str:
     from triton.runtime import build
 
-    if name == NAME:
-        digest = hashlib.sha256(Path(source).read_bytes()).hexdigest()
-        if digest in _stubs:
-            return _stubs[digest]
-        _missed.append(digest)
     with replaced(build.knobs.build, impl=None):
         return str(build._build(name, source, *rest, *(() if len(rest) > 4 else ([],))))

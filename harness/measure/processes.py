@@ -19,6 +19,7 @@ from typing import Any
 from harness.measure.limits import Failed, InfrastructureError
 from harness.measure.protocol import Channel, DeadlinePassed, PeerGone, ProtocolError
 from harness.measure.quiet import Children, send
+from harness.measure.users import Users
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 180.0
@@ -76,9 +77,12 @@ class Child:
     code; from then on it is stopped while another one is timed.
     """
 
-    def __init__(self, forkserver: Helper, children: Children, parent: Path, role: str = "runner") -> None:
+    def __init__(
+        self, forkserver: Helper, children: Children, users: Users, parent: Path, role: str = "runner"
+    ) -> None:
         self.forkserver, self.children, self.role = forkserver, children, role
         self.workdir = Path(tempfile.mkdtemp(prefix=f"{role}-", dir=parent))
+        users.give(self.workdir)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with forkserver.lock:

@@ -149,6 +149,7 @@ class Region:
             return region
         fd, path = tempfile.mkstemp(prefix="region-", dir=folder)
         os.ftruncate(fd, nbytes)
+        os.fchmod(fd, 0o666)  # for the user of the child that gets a link to it; nobody else reaches the folder
         mapping = mmap.mmap(fd, nbytes)
         os.close(fd)
         region = cls(device, nbytes, _address(mapping), path, True, mapping)

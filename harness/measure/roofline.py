@@ -25,3 +25,8 @@ def floor_ns(case: Case, device: Mapping[str, Any]) -> float:
     seconds = moved / device["peak_bytes_per_s"]
     rate = device["multi_processor_count"] * device["sm_clock_hz"] * OPERATIONS_PER_CYCLE
     return max(seconds, case.flops / rate) * 1e9 / FASTER_THAN_PEAK
+
+
+def write_back_ns(device: Mapping[str, Any]) -> float:
+    """Return nanoseconds that a full L2 cache takes to reach memory: work that a kernel leaves behind when it ends."""
+    return 1e9 * device["L2_cache_size"] / device["peak_bytes_per_s"]

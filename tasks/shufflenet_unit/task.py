@@ -10,7 +10,7 @@ from tasks.spec import Case, Task, Tolerance
 
 def tolerances(params: Mapping[str, Any]) -> tuple[Tolerance, ...]:
     """Return the tolerance of the output."""
-    return (Tolerance(rtol=5e-3, atol=8e-3),)
+    return (Tolerance(rtol=6e-3, atol=1.4e-2),)
 
 
 def case(n: int, c: int, h: int, w: int, m: int, g: int, kind: str = "normal", cpu: bool = False) -> Case:
@@ -68,8 +68,8 @@ TASK = Task(
         "All is float16 with half a unit of 2^-11 = 4.9e-4. Each convolution and batch norm of the reference rounds "
         "once, and folding a batch norm rounds the filters; the last convolution, its batch norm and the sum round "
         "values up to four times the RMS before they cancel: at the worst element about 1.5e-3 of the RMS each, and "
-        "more than one stage can be at its worst: on an H200, 3e-3 and 5e-3 of the RMS missed up to 175 of the 38 "
-        "million elements of a result that cuDNN computed with folded filters. So rtol is 5e-3 and atol 8e-3; bfloat16 "
+        "more than one stage can be at its worst: on an H200 the worst of 38 million elements that cuDNN computed "
+        "with folded filters was off by 1.9e-2, 1.0e-2 of the RMS. So rtol is 6e-3 and atol 1.4e-2; bfloat16 "
         "anywhere misses them. The bottleneck is a quarter of x, so that x and the result dominate the traffic: "
         "reading x twice and writing once is the floor of a kernel in stages."
     ),

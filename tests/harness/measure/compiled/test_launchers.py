@@ -46,6 +46,21 @@ def test_a_stub_is_compiled_once_and_found_by_children(tmp_path):
     assert in_child(lambda: child(tmp_path / "after")) == 0
 
 
+@pytest.mark.skipif(not launchers._driver_library(), reason="there is no CUDA driver to link to")
+def test_tritons_calls_of_the_driver_are_compiled_once_and_not_by_children(tmp_path, monkeypatch):
+    from triton.backends.nvidia import driver as nvidia
+
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "lender"))
+    launchers.lend()
+
+    def child() -> str:
+        os.environ["TRITON_CACHE_DIR"] = str(tmp_path / "borrower")
+        os.environ["CC"] = "/nonexistent"
+        return str(callable(nvidia.CudaUtils().load_binary))
+
+    assert in_child(child) == "True"
+
+
 def test_a_sealed_file_is_inherited_and_cannot_be_changed():
     path = sealed_file("test", b"hello")
 
