@@ -144,7 +144,7 @@ class Course:
         return times
 
     def _sample(self, child: Child, case_id: str, opened: dict[str, Any], method: str) -> CaseTimes:
-        limits, slots = self.limits, len(opened["slots"])
+        limits, slots, sets = self.limits, len(opened["slots"]), len(opened["pool"])
         candidate: list[float] = []
         reference: list[float] = []
         candidate_order: list[int] = []
@@ -155,12 +155,14 @@ class Course:
         # Outputs are looked at in the first batch or in the second, and always in the last.
         look = random.SystemRandom().randrange(2)
         for batch in itertools.count():
+            # The reference is not timed again once it is known well enough.
+            timed = not (len(reference) >= limits.min_samples and self._precise(reference))
             with stopped(child.pid):
-                filled = self.judge({"do": "fill", "look": True, "reference": True, **request})["ns"]
+                filled = self.judge({"do": "fill", "look": True, "reference": timed, **request}).get("ns", [])
             request_batch = {"do": "batch", "first": batch, "method": method}
             answer = child.ask("timing", limits.timing_s, request_batch).get("ns")
-            if not isinstance(answer, list) or len(answer) != len(filled):
-                raise Failed("rejected", "timing", f"the process did not answer with {len(filled)} times")
+            if not isinstance(answer, list) or len(answer) != sets:
+                raise Failed("rejected", "timing", f"the process did not answer with {sets} times")
             for values, times, places in (
                 (filled, reference, reference_order), (answer, candidate, candidate_order)
             ):  # fmt: skip
@@ -173,7 +175,7 @@ class Course:
                         dropped += 1
             enough = self._enough(candidate, reference) or time.monotonic() > deadline
             if batch == look or enough:
-                last = [(batch + len(filled) - 1) % slots, len(filled) - 1]
+                last = [(batch + sets - 1) % slots, sets - 1]
                 wrong = self.judge({"do": "verify_timing", "last": last, **request})["mismatch"]
                 if wrong:
                     raise Failed("incorrect", "timing", wrong)
@@ -188,12 +190,14 @@ class Course:
         )
 
     def _enough(self, candidate: list[float], reference: list[float]) -> bool:
-        size = min(len(candidate), len(reference))
-        if size >= self.limits.max_samples:
+        if len(candidate) >= self.limits.max_samples:
             return True
-        if size < self.limits.min_samples:
+        if min(len(candidate), len(reference)) < self.limits.min_samples:
             return False
-        return all(Z95 * log2_median(s)[1] * math.log(2) <= self.limits.precision for s in (candidate, reference))
+        return self._precise(candidate) and self._precise(reference)
+
+    def _precise(self, samples: list[float]) -> bool:
+        return bool(Z95 * log2_median(samples)[1] * math.log(2) <= self.limits.precision)
 
     def _audit(self, child: Child, opened: dict[str, Any], claimed_ns: float, method: str) -> None:
         """Hold the claim against the engine's own watch: calls cannot take much longer than they claim.

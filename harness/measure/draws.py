@@ -15,15 +15,18 @@ from tasks.spec import Case, Task
 # The second call of a checking case sees the first one's inputs but for a few elements, so that a kernel that answers
 # from a fingerprint of its inputs is wrong.
 TWIN_SHARE = 0.02
-# Inputs without expected outputs that are kept for one timing case, if a quarter of the library holds as many.
+# Inputs without expected outputs that are kept for one timing case, if a quarter of their library holds as many.
 KEPT_INPUTS = 64
 
 
 class Draws:
-    """Makes inputs from seeds that are drawn here and never leave; `library` keeps those with expected outputs."""
+    """Makes inputs from seeds that are drawn here and never leave.
 
-    def __init__(self, device: str, library: Library) -> None:
-        self.device, self.library = device, library
+    `library` keeps those with expected outputs, which take long to make, and `plain` those without.
+    """
+
+    def __init__(self, device: str, library: Library, plain: Library) -> None:
+        self.device, self.library, self.plain = device, library, plain
         self._known_forms: dict[tuple[str, str], tuple[list[Form], list[Form]]] = {}
 
     def fresh(self, task: Task, case: Case) -> tuple[torch.Tensor, ...]:
@@ -33,12 +36,12 @@ class Draws:
     def inputs(self, had: set[int], task: Task, case: Case) -> tuple[torch.Tensor, ...]:
         """Return inputs of a case that this run has not seen; other runs may have."""
         size = sum(form.nbytes for form in self.forms(task, case)[0])
-        depth = max(1, min(KEPT_INPUTS, self.library.max_bytes // (4 * max(size, 1))))
+        depth = max(1, min(KEPT_INPUTS, self.plain.max_bytes // (4 * max(size, 1))))
 
         def make() -> Entry:
             return Entry((Known(self.fresh(task, case), (), (), ()),))
 
-        return self.library.draw((task.name, "inputs", case.case_id), make, had, depth).sets[0].inputs
+        return self.plain.draw((task.name, case.case_id), make, had, depth).sets[0].inputs
 
     def forms(self, task: Task, case: Case) -> tuple[list[Form], list[Form]]:
         """Return the forms of a case's inputs and outputs."""

@@ -34,7 +34,7 @@ from harness.measure.users import Users
 
 # Of the GPU's memory, what stages may reserve; the rest is for the judge and the contexts.
 MEMORY_SHARE = 0.5
-CONTEXTS = 6
+CONTEXTS = 9
 DISTURBED_PAUSES_S = (5.0, 20.0, 60.0)  # a kernel that does not end may keep the GPU busy until its deadline
 
 

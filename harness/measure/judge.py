@@ -34,8 +34,8 @@ from harness.measure.stages import Run, Stage, as_json, differs
 from tasks.spec import Case, Task
 
 REFERENCES = 12
-LIBRARY_SHARE = 0.25  # of the device's memory, for inputs and expected outputs
-SPARE_SHARE = 0.04  # and for regions that wait for their next run, for each holder
+LIBRARY_SHARE, PLAIN_SHARE = 0.15, 0.12  # of the device's memory, for inputs with expected outputs and without
+SPARE_SHARE = 0.16  # and for regions that wait for their next run, for each holder
 TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
 
@@ -63,7 +63,9 @@ class Judge:
         self.costs = CopyCosts(device, self._synchronize, peak)
         keep = int(SPARE_SHARE * self.memory_bytes) if device == "cuda" else 0
         self.regions = Regions(device, self.driver, folder, keep)
-        self.draws = Draws(device, Library(int(LIBRARY_SHARE * self.memory_bytes)))
+        shares = (LIBRARY_SHARE, PLAIN_SHARE)
+        self.draws = Draws(device, *(Library(int(share * self.memory_bytes)) for share in shares))
+        self.largest: dict[str, int] = {}  # bytes of the largest timing stage of a task
 
     def describe(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Return what this process knows of the machine: library versions, and the GPU's properties."""
@@ -106,13 +108,17 @@ class Judge:
             "writes": list(stage.task.writes),
         }  # fmt: skip
 
-    def _take(self, run: Run, nbytes: int) -> Region:
-        """Return a region for the next stage of a run: one of its earlier stages if it is large enough."""
+    def _take(self, run: Run, task: Task, nbytes: int) -> Region:
+        """Return a region for the next stage of a run: one of its earlier stages if it is large enough.
+
+        The first one is as large as any stage of the task needs: making and mapping one takes longer than most stages.
+        """
         fit = [region for region in run.regions if nbytes <= region.nbytes]
         if fit:
             region = min(fit, key=lambda r: r.nbytes)
-            region.poison()
+            region.poison(0, nbytes)
             return region
+        nbytes = max(nbytes, self._largest(task))
         try:
             region = self.regions.take(nbytes, run.holder)
         except RuntimeError:  # the memory may lie in caches of this process
@@ -135,7 +141,7 @@ class Judge:
             for known in self.draws.draw(run.had, task, case, "check").sets:
                 inputs = layout.place([Form.of(t) for t in known.inputs])
                 calls.append((case, known, inputs, layout.place(known.outputs)))
-        stage = Stage(task, self._take(run, layout.nbytes), calls)
+        stage = Stage(task, self._take(run, task, layout.nbytes), calls)
         for _, known, inputs, _ in calls:
             self._fill(stage, known.inputs, inputs)
         self._synchronize()
@@ -160,14 +166,8 @@ class Judge:
         """Lay out a timing case: input slots that the kernel is bound to, a pool of fresh inputs, and output space."""
         task, run = tasks.get(request["task"]), self._run(request)
         case = _case(task.timing_cases, request["case_id"])
-        layout = Layout()
-        inputs, outputs = self.draws.forms(task, case)
-        size = sum(form.nbytes for form in (*inputs, *outputs))
-        sets = min(max(POOL_BYTES // max(size, 1), POOL_SETS[0]), POOL_SETS[1])
-        slots = [layout.place(inputs) for _ in range(SLOTS)]
-        pool = [layout.place(inputs) for _ in range(sets)]
-        out = [layout.place(outputs) for _ in range(sets)]
-        stage = Stage(task, self._take(run, layout.nbytes), slots=slots, pool=pool, out=out)
+        layout, slots, pool, out = self._lay_out(task, case)
+        stage = Stage(task, self._take(run, task, layout.nbytes), slots=slots, pool=pool, out=out)
         reference = self._reference(task, case)
         costs = self.costs.believed(stage, case.case_id)
         # Last, for the copies above went there, and a kernel is called on these before the pool is filled.
@@ -179,6 +179,22 @@ class Judge:
         return {
             **self._open(request, stage), **rows, **costs, "captured": bool(reference.graphs),
         }  # fmt: skip
+
+    def _lay_out(self, task: Task, case: Case) -> tuple[Layout, list[list[Slot]], list[list[Slot]], list[list[Slot]]]:
+        """Place the input slots, the pool and the output space of a timing case."""
+        layout = Layout()
+        inputs, outputs = self.draws.forms(task, case)
+        size = sum(form.nbytes for form in (*inputs, *outputs))
+        sets = min(max(POOL_BYTES // max(size, 1), POOL_SETS[0]), POOL_SETS[1])
+        slots = [layout.place(inputs) for _ in range(SLOTS)]
+        pool = [layout.place(inputs) for _ in range(sets)]
+        return layout, slots, pool, [layout.place(outputs) for _ in range(sets)]
+
+    def _largest(self, task: Task) -> int:
+        if task.name not in self.largest:
+            timed = task.timing_cases if self.device == "cuda" else ()
+            self.largest[task.name] = max((self._lay_out(task, case)[0].nbytes for case in timed), default=0)
+        return self.largest[task.name]
 
     def overhead(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the copies of a call take now; the pool is of no use afterwards."""

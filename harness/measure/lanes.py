@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.measure.builder import Built
     from harness.measure.engine import Engine
 
-LANES = 2
+LANES = 4
 WAIT_S = 0.05
 CANARY_EVERY = 24
 KERNELS_PER_CHILD = 240

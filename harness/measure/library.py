@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from harness.measure.counting import count_bad
 from harness.measure.region import Form
-from tasks.compare import bad_elements, mismatch, rms
+from tasks.compare import mismatch, rms
 from tasks.spec import Tolerance
 
 DEPTH = 4
@@ -35,10 +36,15 @@ class Known:
     expected: tuple[torch.Tensor, ...]
     tolerances: tuple[Tolerance, ...]
     floors: tuple[float, ...] = field(default=())
+    bounds: tuple[torch.Tensor, ...] = field(default=())  # (rtol, floor) of each output, on its device
 
     def __post_init__(self) -> None:
-        pairs = zip(self.tolerances, self.expected, strict=True)
+        pairs = list(zip(self.tolerances, self.expected, strict=True))
         self.floors = tuple(tolerance.atol * rms(exact) for tolerance, exact in pairs)
+        self.bounds = tuple(
+            torch.tensor((tolerance.rtol, floor), dtype=torch.float64, device=exact.device)
+            for (tolerance, exact), floor in zip(pairs, self.floors, strict=True)
+        )
 
     @property
     def nbytes(self) -> int:
@@ -46,8 +52,8 @@ class Known:
 
     def bad(self, outputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return how many elements of the outputs are wrong, a 0-d tensor on the device, without waiting for it."""
-        rows = zip(outputs, self.expected, self.tolerances, self.floors, strict=True)
-        return torch.stack([bad_elements(out, exact, t.rtol, floor) for out, exact, t, floor in rows]).sum()
+        rows = zip(outputs, self.expected, self.tolerances, self.floors, self.bounds, strict=True)
+        return torch.stack([count_bad(out, exact, t.rtol, *rest) for out, exact, t, *rest in rows]).sum()
 
     def why(self, outputs: Sequence[torch.Tensor]) -> str | None:
         """Return what is wrong with the outputs in one line, None if they pass."""

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from harness.measure.cupti import Trace
+from harness.measure.region import Driver, hold_cycles
 
 SLOTS = 2
 
@@ -23,6 +24,7 @@ class Reference:
         self, run: Callable[[Any], Any], data: Sequence[tuple[torch.Tensor, ...]], flush: torch.Tensor
     ) -> None:
         self.run, self.data, self.flush = run, data, flush
+        self.hold_cycles = hold_cycles(Driver())
         self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event, torch.cuda.Event]] = []
         for one in data:
             for _ in range(3):
@@ -73,6 +75,7 @@ class Reference:
             graph.replay()
         else:
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda._sleep(self.hold_cycles)
             start.record()
             self.run(self.data[slot])
             end.record()

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 512
+HOLD_S = 400e-6
 SM_CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37  # of CUdevice_attribute
 DTYPES = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "float8_e4m3fn",
@@ -129,6 +130,15 @@ class Driver:
 
     def close(self, pointer: int) -> None:
         self.check(self.lib.cuIpcCloseMemHandle(ctypes.c_uint64(pointer)), "cuIpcCloseMemHandle")
+
+
+def hold_cycles(driver: Driver) -> int:
+    """Return for how many cycles the GPU is kept busy before an eager call is timed.
+
+    Meanwhile the host gets ahead, so that the time of the call holds no gap in which the GPU waited for a launch. A
+    call whose launches take longer than that is bound by them, and so is its time.
+    """
+    return int(HOLD_S * driver.sm_clock_hz())
 
 
 class Region:

@@ -19,7 +19,7 @@ from typing import Any
 from harness.measure import nvrtc
 from harness.measure.cupti import Trace
 from harness.measure.launches import Launches
-from harness.measure.region import Driver, Region, Slot
+from harness.measure.region import Driver, Region, Slot, hold_cycles
 from harness.measure.restore import Baseline
 
 MAX_WARM_CALLS = 8
@@ -78,9 +78,11 @@ class Runner:
             )
             self.raw_stream = torch._C._cuda_getCurrentRawStream
             self.stream, self.set_stream = torch.cuda.current_stream(), torch.cuda.set_stream
+            self.hold, self.hold_cycles = torch.cuda._sleep, hold_cycles(self.driver)
             self.new_pool, self.end_pool = torch.cuda.graph_pool_handle, torch._C._cuda_endAllocateToPool
             self.graph, self.replay = torch.cuda.CUDAGraph, torch.cuda.CUDAGraph.replay
-            self.capture = torch.cuda.graph
+            self.capture_begin, self.capture_end = torch.cuda.CUDAGraph.capture_begin, torch.cuda.CUDAGraph.capture_end
+            self.capture_stream = torch.cuda.Stream()
             self.reset_persisting = self.driver.lib.cuCtxResetPersistingL2Cache
             self.launches.watch()
         else:
@@ -245,10 +247,17 @@ class Runner:
         # Events inside the graph leave the launch of the graph itself out of the time.
         start, end = (self.event(enable_timing=True, external=True) for _ in range(2))
         graph, self.pool = self.graph(), self.new_pool()
-        with self.capture(graph, pool=self.pool, capture_error_mode="thread_local"):
+        # Not by `torch.cuda.graph`, which gives all cached memory back first: the driver is slow to take and give it.
+        self.synchronize()
+        self.set_stream(self.capture_stream)
+        self.capture_begin(graph, self.pool, capture_error_mode="thread_local")
+        try:
             self.record(start)
             found = self.call(data, self.case["out"][0], self.writes)
             self.record(end)
+        finally:
+            self.capture_end(graph)
+        self.set_stream(self.stream)
         self.graphs.append(graph)
         self.keep.append(found)
         self.events.append((start, end))
@@ -295,6 +304,7 @@ class Runner:
         start, end, drained = (self.event(enable_timing=True) for _ in range(3))
         self.poison(sum(s.nbytes for s in out))
         self.cool()
+        self.hold(self.hold_cycles)
         self.record(start)
         found = self.call(self.data[slot], out, self.writes)
         self.record(end)
