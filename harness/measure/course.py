@@ -15,7 +15,7 @@ import numpy as np
 
 import tasks
 from benchmark.speedup import Z95, log2_median
-from harness.measure.limits import POOL_BYTES, Disturbed, Failed
+from harness.measure.limits import POOL_BYTES, Contradicted, Disturbed, Failed
 from harness.measure.processes import Child, number
 from harness.measure.quiet import stopped
 from harness.measure.result import CaseTimes
@@ -205,7 +205,7 @@ class Course:
         The child gets inputs that it has not seen and has to hand over the outputs of every call, so that it can
         neither skip calls nor begin before the watch runs. The watch stops when the judge has the outputs that it looks
         at, a set drawn at random, and not when the child says that it is done. `overhead_ns` is what the judge needs
-        for the same copies, `look_ns` what it needs to look. Raises Disturbed if that is no longer so.
+        for the same copies, `look_ns` what it needs to look. Raises Contradicted, or Disturbed if that is no longer so.
         """
         request = {"token": opened["token"], "case_id": opened["case_id"], "method": method}
         order = self._audit_order(len(opened["pool"]), len(opened["slots"]), claimed_ns)
@@ -234,7 +234,7 @@ class Course:
         child.kill()  # what it left on the device must not speak for it
         for _ in range(AUDIT_TRIES):
             if self.judge({"do": "overhead", **request})["overhead_ns"] <= DISTURBED * opened["overhead_ns"]:
-                raise Failed("rejected", "timing", text)
+                raise Contradicted(text)
             time.sleep(AUDIT_PAUSE_S)
         raise Disturbed(text)
 

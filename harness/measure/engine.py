@@ -25,7 +25,7 @@ from benchmark.identity import kernel_id
 from harness.measure import environment
 from harness.measure.builder import Builder
 from harness.measure.course import Course
-from harness.measure.limits import Disturbed, Failed, InfrastructureError, Limits
+from harness.measure.limits import Contradicted, Disturbed, Failed, InfrastructureError, Limits
 from harness.measure.processes import START_S, Child, Helper, Nursery
 from harness.measure.protocol import DeadlinePassed, PeerGone
 from harness.measure.quiet import Children, DeviceMemory, GpuTurn
@@ -194,20 +194,23 @@ class Engine:
     def measure(self, task: str, code: str) -> Measurement:
         """Build, check and time one kernel in a child of its own.
 
-        Once more if a process of ours died meanwhile. A kernel beside which the GPU is never quiet is rejected, for it
-        may be the kernel's own doing.
+        Once more if a process of ours died meanwhile. A kernel whose claim is contradicted twice is rejected: the first
+        time, what disturbed it may have ended just before the GPU was found quiet. So is one beside which the GPU is
+        never quiet, for that may be the kernel's own doing.
         """
-        for pause in DISTURBED_PAUSES_S:
+        pauses, contradicted = list(DISTURBED_PAUSES_S), False
+        while True:
             try:
                 return self._whatever_dies(task, code)
-            except Disturbed:
+            except Disturbed as error:
+                again = not contradicted if isinstance(error, Contradicted) else bool(pauses)
+                if not again:
+                    course = Course(self, task, code, (), next(self.numbers))
+                    return self.record(course, Failed("rejected", "timing", str(error)), "strict")
+                pause = 0.0 if isinstance(error, Contradicted) else pauses.pop(0)
+                contradicted |= isinstance(error, Contradicted)
                 if self._stopping.wait(pause):
                     raise
-        try:
-            return self._whatever_dies(task, code)
-        except Disturbed as error:
-            course = Course(self, task, code, (), next(self.numbers))
-            return self.record(course, Failed("rejected", "timing", str(error)), "strict")
 
     def _whatever_dies(self, task: str, code: str) -> Measurement:
         try:

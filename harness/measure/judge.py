@@ -34,7 +34,7 @@ from harness.measure.stages import Run, Stage, as_json, differs
 from tasks.spec import Case, Task
 
 REFERENCES = 12
-LIBRARY_SHARE, PLAIN_SHARE = 0.15, 0.12  # of the device's memory, for inputs with expected outputs and without
+LIBRARY_SHARE, PLAIN_SHARE = 0.12, 0.10  # of the device's memory, for inputs with expected outputs and without
 SPARE_SHARE = 0.16  # and for regions that wait for their next run, for each holder
 TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
@@ -124,8 +124,7 @@ class Judge:
         except RuntimeError:  # the memory may lie in caches of this process
             if self.device != "cuda":
                 raise
-            self.regions.free("", gone=True)
-            torch.cuda.empty_cache()
+            self.make_room()
             region = self.regions.take(nbytes, run.holder)
         run.regions.append(region)
         return region
@@ -274,6 +273,15 @@ class Judge:
         self.regions.free(holder, gone)
         return {}
 
+    def make_room(self) -> None:
+        """Give back all memory that is only kept to save time."""
+        self.references.clear()
+        self.draws.library.clear()
+        self.draws.plain.clear()
+        self.regions.free("", gone=True)
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+
     def _run(self, request: Mapping[str, Any]) -> Run:
         return self.runs.setdefault(request["run"], Run(request["holder"]))
 
@@ -301,12 +309,14 @@ def serve(channel: Channel, judge: Judge) -> None:
         started = time.monotonic()
         try:
             with torch.no_grad():
-                answer = served[request["do"]](request)
+                try:
+                    answer = served[request["do"]](request)
+                except torch.OutOfMemoryError:
+                    judge.make_room()
+                    answer = served[request["do"]](request)
         except Exception as error:
             if judge.device == "cuda":  # raises, and so ends this process, if the device no longer works for it
                 torch.cuda.synchronize()
-                if isinstance(error, torch.OutOfMemoryError):
-                    judge.references.clear()  # they are captured again, so that another attempt finds room
                 torch.cuda.empty_cache()
             answer = {"error": f"{type(error).__name__}: {error}"[:2000]}
         answer["judge_s"] = time.monotonic() - started

@@ -83,6 +83,11 @@ class Library:
         self._nbytes = 0
         self.made = 0
 
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._entries.clear()
+        self._nbytes = 0
+
     def draw(self, key: tuple[str, ...], make: Callable[[], Entry], had: set[int], depth: int = 0) -> Entry:
         """Return an entry of this key whose number is not in `had`, and add it there; `make` builds a new one.
 

@@ -47,6 +47,10 @@ class Disturbed(InfrastructureError):
     """Something else used the GPU or its driver while a kernel was timed."""
 
 
+class Contradicted(Disturbed):
+    """A claimed time that the engine's own watch does not confirm, though nobody else seems to use the GPU now."""
+
+
 class Failed(Exception):
     """A kernel ended in a status other than ok, in some stage."""
 
