@@ -46,7 +46,7 @@ class Measured:
 
     node_id: str
     kernel_id: str
-    role: str  # candidate | anchor
+    role: str  # candidate | anchor | confirmation (a fast kernel of a search in `shared`, at its end again in `strict`)
     step: int
     index: int
     record: Mapping[str, Any]
@@ -146,7 +146,11 @@ def read_search(path: Path) -> SearchLog:
             elif event["kind"] in ("seed_added", "proposed"):
                 _add_node(log, event, where)
             elif event["kind"] == "measured":
-                _add_measured(log, event, step, where)
+                if event["role"] not in ("candidate", "anchor"):
+                    raise LogError(f"{where}: role is {event['role']!r}, expected candidate or anchor")
+                _add_measured(log, event, event["role"], step, where)
+            elif event["kind"] == "confirmed":
+                _add_measured(log, event, "confirmation", step, where)
         except KeyError as error:
             raise LogError(f"{where}: event '{event['kind']}' has no field {error}") from None
         except (TypeError, AttributeError) as error:
@@ -181,15 +185,13 @@ def _add_node(log: SearchLog, event: Mapping[str, Any], where: str) -> None:
     )
 
 
-def _add_measured(log: SearchLog, event: Mapping[str, Any], step: int, where: str) -> None:
+def _add_measured(log: SearchLog, event: Mapping[str, Any], role: str, step: int, where: str) -> None:
     record = event["measurement"]
     node = log.nodes.get(event["node_id"])
     if node is None:
         raise LogError(f"{where}: node_id '{event['node_id']}' is not a node of this search")
     if not event["kernel_id"] == record["kernel_id"] == node.kernel_id:
         raise LogError(f"{where}: kernel_id is '{record['kernel_id']}', but the node has '{node.kernel_id}'")
-    if event["role"] not in ("candidate", "anchor"):
-        raise LogError(f"{where}: role is {event['role']!r}, expected candidate or anchor")
     if record["session_id"] not in log.sessions:
         raise LogError(f"{where}: session_id '{record['session_id']}' was not started in this log")
     if record["status"] != "ok" and record["cases"]:
@@ -202,4 +204,4 @@ def _add_measured(log: SearchLog, event: Mapping[str, Any], step: int, where: st
                 raise LogError(f"{where}: case '{case['case_id']}' has {found}, expected as many of both")
             if not all(0 < time < float("inf") for time in times):
                 raise LogError(f"{where}: case '{case['case_id']}' has a {side}_ns that is not finite and positive")
-    log.measured.append(Measured(event["node_id"], event["kernel_id"], event["role"], step, event["index"], record))
+    log.measured.append(Measured(event["node_id"], event["kernel_id"], role, step, event["index"], record))

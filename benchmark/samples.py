@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +12,14 @@ import numpy.typing as npt
 
 from benchmark.event_log import Measured, SearchLog
 from benchmark.records import TABLES
+from benchmark.speedup import LAUNCH_BOUND, is_launch_bound
 
 Row = dict[str, Any]
 Samples = npt.NDArray[np.float64]
 MAX_SAMPLES = 32
 SIDES = ("candidate", "reference")
+BEYOND_MAX = f"beyond {MAX_SAMPLES} samples of a process, case and side"
+OF_LAUNCHES = f"launch-bound: both sides take less than {LAUNCH_BOUND:g} times an empty kernel"
 
 
 @dataclass
@@ -61,17 +64,21 @@ def is_primary(log: SearchLog, event: Measured) -> bool:
     return role == "primary"
 
 
-def thin(kernel: Kernel) -> tuple[dict[str, list[Any]], dict[tuple[str, int], Timing], int]:
+def thin(kernel: Kernel) -> tuple[dict[str, list[Any]], dict[tuple[str, int], Timing], Counter[str]]:
     """Return a kernel's rows of the measurements table by column, {(search_id, event index): Timing} of the same
-    samples, and how many samples were left out: at most MAX_SAMPLES stay of a process, case and side, taken evenly over
-    the recorded order.
+    samples, and how many samples were left out, by reason: at most MAX_SAMPLES stay of a process, case and side, taken
+    evenly over the recorded order, and none of a launch-bound case.
     """
     columns: dict[str, list[Any]] = {name: [] for name in TABLES["measurements"]}
     timings: dict[tuple[str, int], Timing] = defaultdict(Timing)
-    left_out = 0
+    left_out: Counter[str] = Counter()
     groups: dict[tuple[str, int, str], list[tuple[SearchLog, Measured, Mapping[str, Any]]]] = defaultdict(list)
     for log, event in kernel.measured:
+        empty_ns = log.sessions[event.record["session_id"]].get("empty_kernel_ns", {})
         for case in event.record["cases"]:
+            if is_launch_bound(case["candidate_ns"], case["reference_ns"], empty_ns.get(case["method"])):
+                left_out[OF_LAUNCHES] += sum(len(case[f"{side}_ns"]) for side in SIDES)
+                continue
             groups[(*event.process, case["case_id"])].append((log, event, case))
     for (session, process, case_id), members in sorted(groups.items()):
         for side in SIDES:
@@ -82,7 +89,7 @@ def thin(kernel: Kernel) -> tuple[dict[str, list[Any]], dict[tuple[str, int], Ti
                 times += [(base + place, time, position) for place, time in order]
                 base += 1 + max(max(case[f"{s}_order"]) for s in SIDES)
             kept = np.unique(np.linspace(0, len(times) - 1, min(len(times), MAX_SAMPLES)).round().astype(int))
-            left_out += len(times) - len(kept)
+            left_out[BEYOND_MAX] += len(times) - len(kept)
             by_member: dict[int, list[float]] = defaultdict(list)
             for index in kept:
                 by_member[times[index][2]].append(times[index][1])
@@ -97,4 +104,4 @@ def thin(kernel: Kernel) -> tuple[dict[str, list[Any]], dict[tuple[str, int], Ti
                 timing = timings[log.search_id, event.index]
                 timing.method[case_id] = case["method"]
                 timing.samples.setdefault(case_id, {})[side] = np.array(by_member[position])
-    return columns, dict(timings), left_out
+    return columns, dict(timings), +left_out

@@ -20,6 +20,7 @@ Z95 = 1.959963984540054
 MEDIAN_EFFICIENCY = float(np.sqrt(np.pi / 2))  # sd(median) / sd(mean) for normal samples
 MAD_TO_SD = 1.4826022185056018
 MIN_DEGREES_OF_FREEDOM = 10  # fewer repeats than this in a task, and the pooled estimate of all tasks serves
+LAUNCH_BOUND = 3.0  # times an empty kernel: below it, a third or more of what is read is the launch
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,19 @@ def log2_median(samples: npt.ArrayLike) -> tuple[float, float]:
     tick = float(np.log2(distinct[1] / distinct[0])) if distinct.size > 1 else 0.0
     spread = max(spread, min(tick, 0.01) / np.sqrt(12))
     return middle, MEDIAN_EFFICIENCY * spread / float(np.sqrt(times.size))
+
+
+def is_launch_bound(candidate: npt.ArrayLike, reference: npt.ArrayLike, empty_kernel_ns: float | None) -> bool:
+    """Return whether a case times launches, not the operation: both medians are below LAUNCH_BOUND empty kernels.
+
+    `candidate` and `reference` are samples in nanoseconds, and `empty_kernel_ns` is what the same timing method reads
+    for a kernel without work; None where that is not known, and the answer is then False. One side alone decides
+    nothing: a kernel that comes down to its launch where the reference does not has earned its speedup.
+    """
+    if empty_kernel_ns is None:
+        return False
+    slower = max(float(np.median(np.asarray(side, dtype=np.float64))) for side in (candidate, reference))
+    return slower < LAUNCH_BOUND * empty_kernel_ns
 
 
 def _mean_over_cases(cases: Iterable[Sequence[npt.ArrayLike]]) -> tuple[float, float, int]:

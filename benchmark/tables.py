@@ -14,7 +14,7 @@ from benchmark.labels import Labeller
 from benchmark.near_duplicate import Signature, distinct_structures
 from benchmark.pair_labels import pair_rows
 from benchmark.records import TABLES
-from benchmark.samples import MAX_SAMPLES, Row, gather, is_primary, thin
+from benchmark.samples import Row, gather, is_primary, thin
 from benchmark.splits import Dropped, place_kernels
 
 TREE_BUDGET = 1000  # measurements, from which on a search can be replayed: a replay may spend a fifth of them
@@ -46,9 +46,8 @@ def make_tables(logs: Sequence[SearchLog], dropped: Dropped, progress: Progress 
     kept = [k for k in kernels if k in side]
     labeller = Labeller(kernels, {k: timings for k, (_, timings, _) in thinned.items()}, kept)
     for k in kept:
-        if thinned[k][2]:
-            reason = f"beyond {MAX_SAMPLES} samples of a process, case and side"
-            dropped.add("measurements", reason, rows=thinned[k][2])
+        for reason, rows in thinned[k][2].items():
+            dropped.add("measurements", reason, rows=rows)
     tables: dict[str, list[Row]] = {
         "tasks": _merge(logs, lambda log: [_task_row(log.task)], "task"),
         "searches": sorted((_search_row(log) for log in logs), key=lambda row: str(row["search_id"])),
@@ -152,7 +151,7 @@ def _session_row(session: Mapping[str, Any]) -> Row:
 def _event_row(search_id: str, event: Mapping[str, Any]) -> Row:
     """Return an event without what other tables hold: source code, samples, and the task's description."""
     payload = {k: v for k, v in event.items() if k not in ("index", "kind", "code")}
-    if event["kind"] == "measured":
+    if event["kind"] in ("measured", "confirmed"):
         payload["measurement"] = {k: v for k, v in event["measurement"].items() if k != "cases"}
     elif event["kind"] == "search_started":
         payload["task"] = event["task"]["name"]

@@ -8,7 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmark.speedup import is_launch_bound
+
 HAS_TO_FAIL = ("trivial", "wrong")
+REFERENCE, EMPTY = "reference", "empty_kernel"  # what is timed beside the seeds
 ROUGH_METHOD = (
     "median of 10 CUDA-event times of an eager call after a warm-up, L2 flushed, all kernels in one process; "
     "a first impression, not a label"
@@ -30,7 +33,7 @@ class Proof:
 class Report:
     """All proofs of one task on one device, and the seeds that the device cannot run, with the reason.
 
-    `rough_us` are times in microseconds by timing case and kernel, where `reference` is the task's reference.
+    `rough_us` are times in microseconds by timing case and kernel, REFERENCE and EMPTY included.
     """
 
     task: str
@@ -51,11 +54,26 @@ class Report:
         return tuple(proof for proof in self.proofs if not proof.passed)
 
     @property
+    def launch_bound(self) -> tuple[str, ...]:
+        """The timing cases on which the reference and the fastest seed show what a launch takes, and little else."""
+        found = []
+        for case_id, times in self.rough_us.items():
+            ns = {name: 1e3 * us for name, us in times.items()}
+            reference, empty = ns.pop(REFERENCE), ns.pop(EMPTY, None)
+            if ns and is_launch_bound(min(ns.values()), reference, empty):
+                found.append(case_id)
+        return tuple(found)
+
+    @property
     def rough_speedup(self) -> dict[str, float]:
-        """Reference time over seed time by seed, geometric mean over the timing cases; seeds timed on all of them."""
-        times = list(self.rough_us.values())
-        seeds = set.intersection(*(set(case) for case in times)) - {"reference"} if times else set()
-        logs = {seed: [math.log(case["reference"] / case[seed]) for case in times] for seed in sorted(seeds)}
+        """Reference time over seed time by seed, geometric mean over the timing cases; seeds timed on all of them.
+
+        Launch-bound cases do not count.
+        """
+        left_out = self.launch_bound
+        times = [times for case_id, times in self.rough_us.items() if case_id not in left_out]
+        seeds = set.intersection(*(set(case) for case in times)) - {REFERENCE, EMPTY} if times else set()
+        logs = {seed: [math.log(case[REFERENCE] / case[seed]) for case in times] for seed in sorted(seeds)}
         return {seed: math.exp(sum(values) / len(values)) for seed, values in logs.items()}
 
     def to_json(self) -> dict[str, Any]:
@@ -77,6 +95,7 @@ class Report:
                 {"seed": p.subject, "uses": p.detail} for p in self.proofs if p.kind == "compile" and p.passed
             ],
             "skipped": [{"seed": seed, "reason": reason} for seed, reason in self.skipped],
+            "launch_bound": list(self.launch_bound),
             "rough_speedup": self.rough_speedup,
             "rough_us": {case: dict(times) for case, times in self.rough_us.items()},
         }

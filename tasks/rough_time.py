@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from tasks.report import EMPTY
+
 CALLS = 10
 WARM_CALLS = 3
 FLUSH_BYTES = 256 << 20
@@ -15,8 +17,12 @@ AHEAD_CYCLES = 1_000_000  # the device idles this long before a call, so that th
 
 
 def rough_times(kernels: Mapping[str, Callable[[Any], Any]], data: tuple[torch.Tensor, ...]) -> dict[str, float]:
-    """Return the median microseconds of each kernel on the data: CUDA events around eager calls, cold L2."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda")
+    """Return the median microseconds of each kernel on the data: CUDA events around eager calls, cold L2.
+
+    EMPTY is among them: an operation on one element, so that it shows what a launch takes.
+    """
+    flush, one = torch.empty(FLUSH_BYTES, dtype=torch.uint8, device="cuda"), torch.zeros(1, device="cuda")
+    kernels = {**kernels, EMPTY: lambda _: one.neg()}
     with torch.no_grad():
         for kernel in kernels.values():
             for _ in range(WARM_CALLS):

@@ -9,6 +9,8 @@ from typing import Any
 SOURCES = ("gpu_mode", "operator", "network")
 FAMILIES = ("norm", "matmul", "attention", "scan", "conv", "quantise", "reduce", "block", "loss")
 SEED_SPLITS = ("train", "validation", "test")
+EVERY_SEED = "*"
+Ranges = Mapping[str, tuple[int, ...]]  # name of a constant at the top of a kernel file -> the values it may have
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Task:
     overwrite and return (pre-allocated outputs); every other input must come back unchanged and may not be returned.
     `seeds` divides the seed kernels between the splits. `timing_cases` are the headline, sized for an H200;
     `small_timing_cases` fit a card with 24 GB (none: the headline does too), and `paper_timing_cases` are the published
-    shapes of a task of the paper.
+    shapes of a task of the paper. `constants` are the ranges of integer constants at the top of a kernel file, by seed,
+    or under EVERY_SEED for all seeds: a search gives them other values there, also in what descends from the seed. They
+    stand here because a seed says nothing but code.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Task:
     sources: tuple[str, ...] = ()
     cpu_skip: Mapping[str, str] = field(default_factory=dict)  # seed name -> why the interpreter cannot run it
     twins: bool = True  # elements of two draws of the inputs may be mixed; false where they are not independent
+    constants: Mapping[str, Ranges] = field(default_factory=dict)
 
     @property
     def timing_sets(self) -> Mapping[str, tuple[Case, ...]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import tasks
 from tasks import nvrtc
+from tasks.declared import wrong_constants
 from tasks.report import Proof
 from tasks.spec import SEED_SPLITS, Case, Task
 from tasks.template import open_places
@@ -128,6 +129,8 @@ def case_list(task: Task) -> list[Proof]:
     ]
     alike = [] if shared or set(seeds) != on_disk else near_duplicates(task)
     facts.append(("seeds apart", not alike, "; ".join(alike)))
+    undeclared = wrong_constants(task) if set(seeds) == on_disk else []
+    facts.append(("constants", not undeclared, "; ".join(undeclared)))
     return [Proof("cases", subject, bool(holds), "" if holds else detail) for subject, holds, detail in facts]
 
 

@@ -134,6 +134,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def finish(result: dict[str, Any]) -> int:
     """Print the best seeds and the outcome of a run, and return the exit code."""
     for row in result["rows"]:
+        if row["launch_bound"]:
+            cases = ", ".join(row["launch_bound"])
+            print(f"{row['task']}: here the times of {cases} are those of a launch; a timing case has to be larger")
         best = best_seed(row["rough_speedup"])
         if best:
             print(f"{row['task']}: best seed {best[0]}, roughly {best[1]:.2f} times as fast as the reference")

@@ -10,7 +10,7 @@ import typer
 from harness.cli.group import Group
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from harness.search.campaign import Outcome
 
@@ -149,26 +149,26 @@ def report(
     """Compare searches: best speedups with intervals over seeds, costs, and the share of good children by operator."""
     from harness.cli.console import print_json, print_table, require_new, say
     from harness.search.page import cell
-    from harness.search.report import find_runs, operators, rows_of
+    from harness.search.report import confirmations, find_runs, operators, rows_of
 
     if out is not None:
         require_new(out, overwrite, folder=True)
     runs = find_runs(folders)
-    rows, edits = rows_of(runs), operators(runs)
+    tables = {"rows": rows_of(runs), "confirmations": confirmations(runs), "operators": operators(runs)}
     if as_json:
-        print_json({"rows": rows, "operators": edits})
+        print_json(tables)
     else:
-        for found in (rows, edits):
-            if found:
-                header = [name.replace("_", " ") for name in found[0]]
-                print_table(header, [[cell(name, value) for name, value in row.items()] for row in found])
-                typer.echo()
+        for found in filter(None, tables.values()):
+            header = [name.replace("_", " ") for name in found[0]]
+            print_table(header, [[cell(name, value) for name, value in row.items()] for row in found])
+            typer.echo()
     if out is not None:
-        _write_report(out, runs, rows, edits, quiet)
+        titles = {"rows": "Searches", "confirmations": "Confirmations in strict", "operators": "Operators"}
+        _write_report(out, runs, {titles[name]: found for name, found in tables.items() if found}, quiet)
         say(f"wrote {out / 'report.html'}", quiet)
 
 
-def _write_report(out: Path, runs: Sequence[Any], rows: Sequence[Any], edits: Sequence[Any], quiet: bool) -> None:
+def _write_report(out: Path, runs: Sequence[Any], tables: Mapping[str, Sequence[Any]], quiet: bool) -> None:
     from harness.cli.console import progress
     from harness.search.figures import best_so_far, lineage
     from harness.search.page import page
@@ -186,7 +186,7 @@ def _write_report(out: Path, runs: Sequence[Any], rows: Sequence[Any], edits: Se
             advance(1)
     for caption, png in figures.items():
         (out / f"{caption.replace(': ', '-').replace(' ', '-')}.png").write_bytes(png)
-    text = page("Kernel searches", {"Searches": rows, "Operators": edits}, figures)
+    text = page("Kernel searches", tables, figures)
     (out / "report.html").write_text(text, encoding="utf-8")
 
 

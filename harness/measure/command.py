@@ -60,11 +60,11 @@ def measure_files(
         if known and not quiet:
             print(f"{len(sources) - len(todo)} of {len(sources)} kernels are in {out} already", file=sys.stderr)
         found: dict[Path, Measurement] = {}
-        gpus = _gpus(log)
+        sessions = _sessions(log)
         if todo:
             with open_backend(backend, workers=min(workers, len(todo)), **options) as engine:
                 rows = engine.session_rows()
-                gpus |= {row["session_id"]: row["gpu"] for row in rows}
+                sessions |= {row["session_id"]: row for row in rows}
                 for row in rows if log else ():
                     log.append("session_started", {"session": row})
                 futures = {engine.submit(task, code): path for path, code in todo.items()}
@@ -78,7 +78,7 @@ def measure_files(
                     engine.abort()
     lost = Measurement("", task, "interrupted", "stopped before it was done")
     results = {path: found.get(path) or known.get(kernel_id(task, code), lost) for path, code in sources.items()}
-    return [report.summary(one, str(path), gpus.get(one.session_id, "")) for path, one in results.items()]
+    return [report.summary(one, str(path), sessions.get(one.session_id, {})) for path, one in results.items()]
 
 
 @contextmanager
@@ -99,10 +99,10 @@ def _measured(log: EventLog | None, task: str) -> dict[str, Measurement]:
     return {row.kernel_id: row for row in rows if row.task == task}
 
 
-def _gpus(log: EventLog | None) -> dict[str, str]:
+def _sessions(log: EventLog | None) -> dict[str, Mapping[str, Any]]:
     events = log.events if log is not None else ()
     sessions = [event["session"] for event in events if event["kind"] == "session_started"]
-    return {session["session_id"]: session["gpu"] for session in sessions}
+    return {session["session_id"]: session for session in sessions}
 
 
 def _as_they_come(futures: Mapping[Future[Measurement], Path], quiet: bool) -> Iterator[Future[Measurement]]:

@@ -116,7 +116,8 @@ class Engine:
 
     def _start_judge(self) -> tuple[Helper, dict[str, Any]]:
         judge = Helper("harness.measure.judge", self.device, str(self.regions), env=self._env)
-        return judge, judge.ask({"do": "describe"}, START_S)
+        with self.gpu:
+            return judge, judge.ask({"do": "describe", "method": self.limits.method}, START_S)
 
     def _start_forkserver(self) -> Helper:
         capability = str(self.described["capability"])

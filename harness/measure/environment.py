@@ -92,5 +92,7 @@ def session_record(
         "sm_clock_mhz": state.get("sm_clock_mhz"),
         "memory_clock_mhz": state.get("memory_clock_mhz"),
         "temperature_c": state.get("temperature_c"),
+        # By method; it stays in the logs, for the table of sessions has no column of that name.
+        "empty_kernel_ns": dict(described.get("empty_kernel_ns", {})),
         "started_at": now(),
     }

@@ -24,6 +24,7 @@ import tasks
 from harness.measure import pretend
 from harness.measure.copy_costs import CopyCosts
 from harness.measure.draws import Draws
+from harness.measure.empty_kernel import empty_kernel_ns
 from harness.measure.library import Library
 from harness.measure.limits import POOL_BYTES, POOL_SETS
 from harness.measure.protocol import Channel, PeerGone
@@ -67,8 +68,11 @@ class Judge:
         self.draws = Draws(device, *(Library(int(share * self.memory_bytes)) for share in shares))
         self.largest: dict[str, int] = {}  # bytes of the largest timing stage of a task
 
-    def describe(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what this process knows of the machine: library versions, and the GPU's properties."""
+    def describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what this process knows of the machine: library versions, and the GPU's properties.
+
+        And what an empty kernel takes by `method`, and by events, to which a kernel may fall back.
+        """
         import triton
 
         facts: dict[str, Any] = {
@@ -82,6 +86,8 @@ class Judge:
             facts["device"] = {
                 **device, "peak_bytes_per_s": self.driver.peak_bytes_per_s(), "sm_clock_hz": self.driver.sm_clock_hz()
             }  # fmt: skip
+            methods = sorted({"event", request["method"]})
+            facts["empty_kernel_ns"] = {method: empty_kernel_ns(method, self.flush) for method in methods}
         return facts
 
     def shapes(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tasks
-from benchmark.speedup import Z95, Noise, geomean_us, kernel_speedup, log2_median
+from benchmark.speedup import LAUNCH_BOUND, Z95, Noise, geomean_us, is_launch_bound, kernel_speedup, log2_median
 from harness.measure.result import CaseTimes, Measurement
 
 # Bytes per second of device memory that a copy reaches, read plus written; the roofline of memory-bound cases.
@@ -16,12 +16,13 @@ COPY_BYTES_PER_S = {"NVIDIA H200": 4.3e12}
 _NO_NOISE = Noise({}, 0.0, 0)
 
 
-def _case_row(task: str, times: CaseTimes, gpu: str) -> dict[str, Any]:
+def _case_row(task: str, times: CaseTimes, session: Mapping[str, Any]) -> dict[str, Any]:
     case = next(c for c in tasks.get(task).timing_cases if c.case_id == times.case_id)
     median, error = log2_median(times.candidate_ns)
     ratio = kernel_speedup([(case.case_id, [times.candidate_ns], [times.reference_ns])], _NO_NOISE, task)
     time_us = 2**median / 1e3
-    rate = COPY_BYTES_PER_S.get(gpu)
+    rate = COPY_BYTES_PER_S.get(session.get("gpu", ""))
+    empty_ns = session.get("empty_kernel_ns", {}).get(times.method)
     return {
         "case_id": case.case_id,
         "time_us": time_us,
@@ -34,28 +35,33 @@ def _case_row(task: str, times: CaseTimes, gpu: str) -> dict[str, Any]:
         "bandwidth_share": case.bytes / rate / (time_us / 1e6) if rate else None,
         "method": times.method,
         "samples": len(times.candidate_ns),
+        "empty_kernel_us": None if empty_ns is None else empty_ns / 1e3,
+        "launch_bound": is_launch_bound(times.candidate_ns, times.reference_ns, empty_ns),
     }
 
 
-def summary(measurement: Measurement, file: str, gpu: str) -> dict[str, Any]:
+def summary(measurement: Measurement, file: str, session: Mapping[str, Any]) -> dict[str, Any]:
     """Return one measurement as plain JSON: status, costs, and for an ok one the cases and their geometric mean.
 
-    Intervals are of this process alone (within-process spread).
+    `session` is the row of its session, empty where none is known. Intervals are of this process alone (within-process
+    spread). Launch-bound cases are not in the mean; `launch_bound` says that there is none because every case is.
     """
     error = measurement.error.replace("kernel_source.py", file)
     row: dict[str, Any] = {
         "file": file, "kernel_id": measurement.kernel_id, "task": measurement.task, "status": measurement.status,
-        "stage": measurement.stage, "error": error, "gpu": gpu, "isolation": measurement.isolation,
+        "stage": measurement.stage, "error": error, "gpu": session.get("gpu", ""), "isolation": measurement.isolation,
         "compile_s": measurement.compile_s, "check_s": measurement.check_s, "timing_s": measurement.timing_s,
         "wait_s": measurement.wait_s, "facts": dict(measurement.facts), "time_us_geomean": None, "speedup": None,
-        "speedup_low": None, "speedup_high": None, "cases": [],
+        "speedup_low": None, "speedup_high": None, "launch_bound": False,
+        "cases": [_case_row(measurement.task, c, session) for c in measurement.cases],
     }  # fmt: skip
-    if measurement.cases:
-        cases = [(c.case_id, [c.candidate_ns], [c.reference_ns]) for c in measurement.cases]
+    telling = [c for c, shown in zip(measurement.cases, row["cases"], strict=True) if not shown["launch_bound"]]
+    row["launch_bound"] = bool(measurement.cases) and not telling
+    if telling:
+        cases = [(c.case_id, [c.candidate_ns], [c.reference_ns]) for c in telling]
         total = kernel_speedup(cases, _NO_NOISE, measurement.task)
         row.update(
-            cases=[_case_row(measurement.task, c, gpu) for c in measurement.cases],
-            time_us_geomean=geomean_us({c.case_id: [c.candidate_ns] for c in measurement.cases}),
+            time_us_geomean=geomean_us({c.case_id: [c.candidate_ns] for c in telling}),
             speedup=total.speedup, speedup_low=total.low, speedup_high=total.high,
         )  # fmt: skip
     return row
@@ -72,12 +78,13 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
                 row["file"], case["case_id"], f"{case['time_us']:.2f}",
                 f"{case['time_low_us']:.2f}-{case['time_high_us']:.2f}", f"{case['speedup']:.3f}",
                 f"{case['speedup_low']:.3f}-{case['speedup_high']:.3f}", "" if share is None else f"{share:.0%}",
-                case["method"], "",
+                case["method"], "launch-bound" if case["launch_bound"] else "",
             ))  # fmt: skip
         mean = row["time_us_geomean"]
         span = f"{row['speedup_low']:.3f}-{row['speedup_high']:.3f}" if mean else ""
+        label = "every case is launch-bound" if row["launch_bound"] else "geometric mean" if mean else ""
         lines.append((
-            row["file"], "geometric mean" if mean else "", f"{mean:.2f}" if mean else "", "",
+            row["file"], label, f"{mean:.2f}" if mean else "", "",
             f"{row['speedup']:.3f}" if mean else "", span, "", "", row["status"],
         ))  # fmt: skip
     widths = [max(len(head[i]), *(len(line[i]) for line in lines)) for i in range(len(head))]
@@ -87,7 +94,14 @@ def table(rows: Iterable[Mapping[str, Any]]) -> str:
         cells = (c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
         return "  ".join(cells).rstrip()
 
-    reasons = [
+    notes = [
         f"{r['file']}: {r['stage'] or r['status']}: {r['error'].splitlines()[0][:200]}" for r in rows if r["error"]
     ]
-    return "\n".join([show(head), *(show(line) for line in lines), *reasons])
+    left_out = [case for row in rows for case in row["cases"] if case["launch_bound"]]
+    if left_out:
+        empty = ", ".join(sorted({f"{case['empty_kernel_us']:.2f} us by {case['method']}" for case in left_out}))
+        notes.append(
+            f"launch-bound: both sides take less than {LAUNCH_BOUND:g} times an empty kernel ({empty}), so that the "
+            "case is not in the geometric mean"
+        )
+    return "\n".join([show(head), *(show(line) for line in lines), *notes])

@@ -74,9 +74,9 @@ def seed_parents(task: str, split: str) -> list[BatchParent]:
 
 def searched_parents(state: SearchState, count: int, seed: int, fastest: bool) -> list[BatchParent]:
     """Return correct kernels of a search as parents: its fastest ones, or some drawn with no regard to their speed."""
-    ok = [node for node in state.nodes.values() if node.value is not None]
+    ok = [node for node in state.nodes.values() if node.reported is not None]
     if fastest:
-        chosen = sorted(ok, key=lambda node: -(node.value or 0.0))[:count]
+        chosen = sorted(ok, key=lambda node: -(node.reported or 0.0))[:count]
     else:
         chosen = random.Random(f"{seed}/{state.search_id}").sample(ok, min(count, len(ok)))
     return [_parent(state, node) for node in chosen]

@@ -27,7 +27,7 @@ _TOP = {"tasks", "splits", "search", "arms", "surrogate", "label"}
 _SPLIT_FIELDS = {"searches", "budget", "repeats", "selection"}
 _SEARCH_FIELDS = {
     "seed", "parents_per_step", "children_per_parent", "measured_per_parent", "c_puct", "selection",
-    "measure_parents_again",
+    "measure_parents_again", "confirmations",
 }  # fmt: skip
 SeedNames = Callable[[str, str], Sequence[str]]
 

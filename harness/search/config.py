@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import tasks
 from harness.search.arms import ARMS
-from tasks.spec import Task
+from tasks.spec import Ranges, Task
 
 SELECTIONS = ("puct", "uniform")
 _AT_LEAST_ONE = ("budget", "parents_per_step", "children_per_parent", "measured_per_parent")
@@ -22,7 +22,8 @@ class SearchConfig:
     `budget` is the number of candidate measurements, those of the seeds included and those of parents measured again
     beside their children left out. Every arm proposes `children_per_parent` children; arms that choose measure
     `measured_per_parent` of them. `selection` is `puct`, or `uniform`: parents drawn at random from the correct kernels
-    that were not expanded yet, independently of their speed, to grow a tree for replay.
+    that were not expanded yet, independently of their speed, to grow a tree for replay. `confirmations` kernels, the
+    fastest ones, are measured in `strict` at the end, beside the budget, of a search that measures in `shared`.
     """
 
     search_id: str
@@ -39,6 +40,7 @@ class SearchConfig:
     surrogate: str | None = None
     selection: str = "puct"
     measure_parents_again: bool = True
+    confirmations: int = 3
 
     def __post_init__(self) -> None:
         if self.arm not in ARMS:
@@ -53,6 +55,8 @@ class SearchConfig:
         for name in _AT_LEAST_ONE:
             if getattr(self, name) < 1:
                 raise ValueError(f"{self.search_id}: {name} is {getattr(self, name)}, expected at least 1")
+        if self.confirmations < 0:
+            raise ValueError(f"{self.search_id}: confirmations is {self.confirmations}, expected at least 0")
         if ARMS[self.arm].order != "all" and self.measured_per_parent > self.children_per_parent:
             raise ValueError(
                 f"{self.search_id}: measured_per_parent is {self.measured_per_parent}, expected at most "
@@ -74,15 +78,17 @@ class SearchConfig:
 
 @dataclass(frozen=True)
 class Problem:
-    """A task as a search sees it: what the log keeps of it, and the source of each seed by name."""
+    """A task as a search sees it: what the log keeps of it, the source of each seed by name, and declared constants."""
 
     description: Mapping[str, Any]
     seed_code: Callable[[str], str]
+    constants: Mapping[str, Ranges] = field(default_factory=dict)
 
 
 def registered_problem(name: str) -> Problem:
     """Return the problem of a task of this installation. Raises KeyError, with the names that exist."""
-    return Problem(describe_task(tasks.get(name)), lambda seed: tasks.seed_code(name, seed))
+    task = tasks.get(name)
+    return Problem(describe_task(task), lambda seed: tasks.seed_code(name, seed), task.constants)
 
 
 def describe_task(task: Task) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from harness.search.arms import ARMS
 from harness.search.backends import check_backend, open_live_backend
 from harness.search.campaign import Outcome, load_campaign, name_search, run_campaign
 from harness.search.config import SearchConfig
+from harness.search.confirmation import confirmation_rows
 from harness.search.forecasting import Forecaster, open_forecaster
 from harness.search.mutate.open import open_mutator
 from harness.search.setting import ReplaySettings, live_setting
@@ -146,7 +147,10 @@ def describe(outcome: Outcome) -> str:
         parts += [f"{leaf_share(state):.0%} leaf hits", f"{costs.measuring_seconds:.0f} s of GPU time replayed"]
     best = state.best()
     if best is not None and best.cases:
-        parts.append(f"best {2 ** (best.value or 0.0):.2f}x")
+        parts.append(f"best {2 ** (best.reported or 0.0):.2f}x")
+    if again := confirmation_rows(state):
+        parts.append(f"{len(again)} measured again in strict")
+        parts += [f"{row['kernel_id']} {row['verdict']}" for row in again if row["verdict"] != "confirmed"]
     return f"{outcome.search_id}: {outcome.reason}, {', '.join(parts)}"
 
 
@@ -172,7 +176,9 @@ def row(outcome: Outcome) -> dict[str, Any]:
     }
     if state is not None:
         best = state.best()
-        found["best_speedup"] = 2 ** (best.value or 0.0) if best is not None and best.cases else None
+        found["best_speedup"] = 2 ** (best.reported or 0.0) if best is not None and best.cases else None
+        found["best_isolation"] = best.reported_isolation if best is not None else None
+        found["confirmations"] = confirmation_rows(state)
         found["costs"] = state.costs.to_json()
         found["leaf_share"] = leaf_share(state) if replayed(state) else None
     return found

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from harness.measure import Backend, Measurement
+from harness.search.backends import submit_strict
 from harness.search.node import Node
 
 POLL_SECONDS = 0.25
-Job = tuple[Node, str]  # a node and its role: candidate or anchor
+CONFIRMATION = "confirmation"  # the role that is measured in `strict`, whatever the backend's own isolation
+Job = tuple[Node, str]  # a node and its role: candidate, anchor or confirmation
 Emit = Callable[[Node, str, Measurement], None]
 
 
@@ -29,9 +31,8 @@ class Measuring:
         for job in jobs:
             if self._stop():
                 break
-            node = job[0]
             try:
-                self._pending[self._backend.submit(self._task, node.code, node.language)] = job
+                self._pending[self._submit(*job)] = job
             except Exception as refused:
                 failure = refused
                 break
@@ -51,6 +52,11 @@ class Measuring:
         if failure:
             raise failure
         return complete
+
+    def _submit(self, node: Node, role: str) -> Future[Measurement]:
+        if role == CONFIRMATION:
+            return submit_strict(self._backend, self._task, node.code, node.language)
+        return self._backend.submit(self._task, node.code, node.language)
 
     def _withdraw(self) -> bool:
         """Take back what the backend has not begun, and return whether there was any."""

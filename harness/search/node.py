@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -37,9 +38,29 @@ class CaseMedian:
     reference_us: float
 
 
+def geomean_us(cases: Sequence[CaseMedian]) -> float | None:
+    """Return the geometric mean of a candidate's median times over cases in microseconds, None without a case."""
+    if not cases:
+        return None
+    return math.exp(math.fsum(math.log(case.candidate_us) for case in cases) / len(cases))
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What the measurement in `strict` said of a kernel that had been measured in `shared`; fields as of `Node`."""
+
+    status: str
+    value: float | None
+    error: str = ""
+    cases: tuple[CaseMedian, ...] = ()
+
+
 @dataclass(frozen=True)
 class Node:
-    """One place in the search tree; `value` is the log2 speedup over the reference, None if failed or unmeasured."""
+    """One place in the search tree; `value` is the log2 speedup over the reference, None if failed or unmeasured.
+
+    `isolation` is that of its measurement.
+    """
 
     node_id: str
     kernel_id: str
@@ -55,6 +76,8 @@ class Node:
     value: float | None = None
     error: str = ""
     cases: tuple[CaseMedian, ...] = ()
+    isolation: str | None = None
+    confirmation: Confirmation | None = None
     forecast: Forecast | None = None
     score: Score | None = None
 
@@ -68,9 +91,17 @@ class Node:
     @property
     def time_us(self) -> float | None:
         """The geometric mean of the median times over the timing cases in microseconds, where it was timed."""
-        if not self.cases:
-            return None
-        return math.exp(math.fsum(math.log(case.candidate_us) for case in self.cases) / len(self.cases))
+        return geomean_us(self.cases)
+
+    @property
+    def reported(self) -> float | None:
+        """The log2 speedup to report: as confirmed where it was, None if it failed, then or before."""
+        return self.value if self.confirmation is None else self.confirmation.value
+
+    @property
+    def reported_isolation(self) -> str | None:
+        """The isolation level at which the speedup to report was measured."""
+        return self.isolation if self.confirmation is None else "strict"
 
 
 def case_medians(measurement: Measurement) -> tuple[CaseMedian, ...]:

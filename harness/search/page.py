@@ -20,17 +20,21 @@ figcaption{color:#aaa}img{background:#fff}}
 
 
 def cell(name: str, value: Any) -> str:
-    """Return one value of a row as text: shares in percent, speedups with an x, an absent one as a dash."""
+    """Return one value of a row as text: shares and changes in percent, speedups with an x, an absent one as a dash."""
     if value is None:
         return "-"
     if isinstance(value, str):
         return value
     if name.endswith("_share"):
         return f"{value:.1%}"
-    if name.startswith("best_"):
+    if name.endswith("_change"):
+        return f"{value:+.1%}"
+    if name.startswith("best_") or name.endswith("_speedup"):
         return f"{value:.3f}x"
     if name.endswith("_s"):
         return f"{value:.1f}"
+    if name.endswith("_us"):
+        return f"{value:.2f}"
     return str(value)
 
 

@@ -100,7 +100,7 @@ class Phases:
                 continue  # what was measured first in this step failed, or there is nothing left to pay with
             rng = random.Random(f"{self.config.seed}/{step}/{parent_id}")
             answers = self.mutator.propose(
-                parent.code, rng, room, self._partners(parent), known, self._feedback(parent)
+                parent.code, rng, room, self._partners(parent), known, self._feedback(parent), parent.seed_id
             )
             if not answers and not self.mutator.may_succeed_later and parent_id not in self.state.exhausted:
                 self.emit("proposal_failed", step=step, parent_node_id=parent_id, reason="no new proposal")

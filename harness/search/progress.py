@@ -47,7 +47,7 @@ class Progress:
     def _verdict(self) -> str:
         if not self.timed:
             return "not timed"
-        best = [(2 ** (b.value or 0.0), k) for k, s in sorted(self.states.items()) if (b := s.best())]
+        best = [(2 ** (b.reported or 0.0), k) for k, s in sorted(self.states.items()) if (b := s.best())]
         named = sorted(best, reverse=True)[:MOST_NAMED]
         more = f" and {len(best) - len(named)} more" if len(best) > len(named) else ""
         return f"best {' '.join(f'{k}={v:.2f}x' for v, k in named) or '-'}{more}"

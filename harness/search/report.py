@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from benchmark.event_log import LOG_NAMES
 from benchmark.event_log import read_events as read_any
+from harness.search.confirmation import confirmation_rows
 from harness.search.launch import leaf_share, replayed
 from harness.search.state import SearchState, apply
 
@@ -26,7 +27,10 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Run:
-    """One search, and its best log2 speedup after each measurement (nan until one works), shape (measured,)."""
+    """One search, and its best log2 speedup after each measurement (nan until one works), shape (measured,).
+
+    The curve holds what the search read; kernels whose confirmation in `strict` failed are left out.
+    """
 
     state: SearchState
     curve: Floats
@@ -46,7 +50,13 @@ class Run:
 
     @property
     def best(self) -> float | None:
-        """The best measured log2 speedup; None if no kernel worked."""
+        """The best log2 speedup, as confirmed in `strict` where kernels were; None if no kernel worked."""
+        best = self.state.best()
+        return None if best is None else best.reported
+
+    @property
+    def peak(self) -> float | None:
+        """The highest log2 speedup that the search read; None if no kernel worked."""
         return None if not len(self.curve) or np.isnan(self.curve[-1]) else float(self.curve[-1])
 
 
@@ -67,15 +77,16 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 def _run(path: Path) -> Run:
     events, _ = read_any(path)
     state = SearchState()
-    values: list[float] = []
+    spent: list[str] = []
     for event in events:
         before = state.measured
         apply(state, event)
         if state.measured > before:
-            value = state.nodes[event["node_id"]].value
-            values.append(-math.inf if value is None else value)
+            spent.append(event["node_id"])
     if not state.started:
         raise ValueError(f"{path}: an empty log; nothing to report")
+    worked = [node.value if node.reported is not None else None for node in map(state.nodes.__getitem__, spent)]
+    values = [-math.inf if value is None else value for value in worked]
     curve = np.maximum.accumulate(np.array(values)) if values else np.zeros(0)
     return Run(state, np.where(np.isneginf(curve), np.nan, curve))
 
@@ -84,7 +95,8 @@ def rows_of(runs: Sequence[Run], seed: int = 0) -> list[dict[str, Any]]:
     """Return one row per task, split and arm: the best speedup with its 95% interval over searches, and the costs.
 
     `to_near_best` is the median number of measurements to reach 95% of the mean best speedup of gpu-only there; None
-    where half of the searches never do, or nothing is to compare with. An interval needs three searches.
+    where half of the searches never do, or nothing is to compare with; what the searches read as they went decides.
+    `best_isolation` is the level at which the best ones were measured. An interval needs three searches.
     """
     groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
     for run in runs:
@@ -94,7 +106,7 @@ def rows_of(runs: Sequence[Run], seed: int = 0) -> list[dict[str, Any]]:
     for (task, split, arm), members in sorted(groups.items()):
         best = [run.best for run in members if run.best is not None]
         low, high = interval(np.array(best), rng)
-        rival = [run.best for run in groups.get((task, split, "gpu-only"), []) if run.best is not None]
+        rival = [run.peak for run in groups.get((task, split, "gpu-only"), []) if run.peak is not None]
         target = float(np.mean(rival)) + math.log2(NEAR_BEST) if rival else None
         rows.append(
             {
@@ -106,12 +118,23 @@ def rows_of(runs: Sequence[Run], seed: int = 0) -> list[dict[str, Any]]:
                 "best_speedup": 2 ** float(np.mean(best)) if best else None,
                 "best_low": None if low is None else 2**low,
                 "best_high": None if high is None else 2**high,
+                "best_isolation": _levels([run.state for run in members]),
                 "to_near_best": None if target is None else _to_reach([run.curve for run in members], target),
                 **shares([run.state for run in members]),
                 **_costs([run.state for run in members]),
             }
         )
     return rows
+
+
+def _levels(states: Sequence[SearchState]) -> str | None:
+    best = [node for state in states if (node := state.best()) is not None]
+    return "+".join(sorted({node.reported_isolation or "unknown" for node in best})) or None
+
+
+def confirmations(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return one row for each kernel that was measured again in `strict`, by search; see `confirmation_rows`."""
+    return [row for run in runs for row in confirmation_rows(run.state)]
 
 
 def interval(values: Floats, rng: np.random.Generator) -> tuple[float | None, float | None]:

@@ -19,9 +19,10 @@ from benchmark.identity import kernel_id
 from harness.measure import Backend, Measurement
 from harness.search.backends import session_rows
 from harness.search.config import Problem, SearchConfig, registered_problem
+from harness.search.confirmation import confirmations_of, to_confirm
 from harness.search.events import FILE_NAME, SCHEMA_VERSION, EventLog, LogError, require_same_config
 from harness.search.forecasting import Forecaster
-from harness.search.measuring import Job, Measuring
+from harness.search.measuring import CONFIRMATION, Job, Measuring
 from harness.search.mutate import Mutator, SourceMutator
 from harness.search.node import Node
 from harness.search.phases import Phases
@@ -56,7 +57,8 @@ def run_search(
     problem = problem or registered_problem(config.task)
     durable = backend.session.get("timing_method") != "replay"
     with EventLog(Path(out_dir) / FILE_NAME, durable) as log:
-        search = _Search(config, problem, backend, log, progress, mutator or SourceMutator(), forecaster, stop)
+        mutator = mutator or SourceMutator(constants=problem.constants)
+        search = _Search(config, problem, backend, log, progress, mutator, forecaster, stop)
         try:
             return search.run()
         except KeyboardInterrupt:
@@ -79,6 +81,7 @@ class _Search:
         self.config, self.problem, self.backend, self.log = config, problem, backend, log
         self.mutator, self.forecaster = mutator, forecaster
         self.progress, self.stop = progress, stop
+        self.confirmations = confirmations_of(config, backend.session)
         self.state = fold(log.events)
         self.tree = TreeIndex()
         self.measuring = Measuring(backend, config.task, stop, self._log_measured)
@@ -91,13 +94,11 @@ class _Search:
             self.progress(self.state)
 
     def _log_measured(self, node: Node, role: str, measurement: Measurement) -> None:
-        self.emit(
-            "measured",
-            node_id=node.node_id,
-            kernel_id=node.kernel_id,
-            role=role,
-            measurement=measurement.to_json(),
-        )
+        keys = {"node_id": node.node_id, "kernel_id": node.kernel_id}
+        if role == CONFIRMATION:
+            self.emit("confirmed", **keys, measurement=measurement.to_json())
+        else:
+            self.emit("measured", **keys, role=role, measurement=measurement.to_json())
 
     def run(self) -> SearchState:
         self._begin()
@@ -110,6 +111,8 @@ class _Search:
             if self.state.step == self.state.steps_completed:
                 reason = self._begin_step()
                 if reason:
+                    if not self._confirm():
+                        break
                     self.emit("search_completed", reason=reason)
                     return self.state
             if self._finish_step():
@@ -124,6 +127,8 @@ class _Search:
     def _begin(self) -> None:
         session = self.backend.session
         config = self.config.logged() | {"mutator": self.mutator.name, "isolation": session["isolation"]}
+        if not self.confirmations:
+            del config["confirmations"]  # what a search does without must not keep its log from going on
         if self.state.started:
             if self.state.search_id != self.config.search_id:
                 found, wanted = self.state.search_id, self.config.search_id
@@ -166,6 +171,10 @@ class _Search:
                         step=0,
                     )
         self.measuring.run([(node, "candidate") for node in self.state.of_step(0) if node.status is None])
+
+    def _confirm(self) -> bool:
+        """Measure the fastest kernels in `strict`; False if the search was stopped before all were done."""
+        return self.measuring.run([(node, CONFIRMATION) for node in to_confirm(self.state, self.confirmations)])
 
     def _begin_step(self) -> str | None:
         """Log the parents of the next step; the reason if there is none."""

@@ -27,7 +27,9 @@ def live_setting(
 ) -> Setting:
     """Return the setting of a search that measures: the registered task and, unless another is given, `source`."""
     problem = registered_problem(config.task)
-    return Setting(backend, problem, SourceMutator() if mutator_of is None else mutator_of(problem))
+    return Setting(
+        backend, problem, SourceMutator(constants=problem.constants) if mutator_of is None else mutator_of(problem)
+    )
 
 
 class ReplaySettings:

@@ -10,7 +10,7 @@ from typing import Any
 from benchmark.query import Forecast
 from harness.measure.result import Measurement
 from harness.search.events import Event
-from harness.search.node import Node, Score, case_medians, log2_speedup
+from harness.search.node import Confirmation, Node, Score, case_medians, log2_speedup
 
 _FORECAST_FIELDS = tuple(f.name for f in fields(Forecast))
 
@@ -97,9 +97,15 @@ class SearchState:
         return [node for node in self.of_step(step) if node.parent_node_id == parent_id]
 
     def best(self) -> Node | None:
-        """Return the fastest correct node that was measured, the oldest among equals."""
-        ok = [node for node in list(self.nodes.values()) if node.value is not None]
-        return max(ok, key=lambda node: node.value or 0.0, default=None)
+        """Return the fastest correct node that was measured, the oldest among equals.
+
+        Once kernels were confirmed, what was measured in `shared` alone counts only if nothing else worked.
+        """
+        nodes = list(self.nodes.values())
+        ok = [node for node in nodes if node.reported is not None]
+        if any(node.confirmation for node in nodes):
+            ok = [node for node in ok if node.confirmation or node.isolation != "shared"] or ok
+        return max(ok, key=lambda node: node.reported or 0.0, default=None)
 
 
 def apply(state: SearchState, event: Event) -> None:
@@ -140,6 +146,8 @@ def apply(state: SearchState, event: Event) -> None:
         _score(state, event["scores"])
     elif kind == "measured":
         _measure(state, event)
+    elif kind == "confirmed":
+        _confirm(state, event)
     elif kind == "step_completed":
         state.steps_completed = event["step"]
     elif kind == "search_completed":
@@ -199,7 +207,7 @@ def _measure(state: SearchState, event: Event) -> None:
     measurement = Measurement.from_json(event["measurement"])
     if _second(state.sessions.get(measurement.session_id, {})):
         return  # for the noise ceiling: the search neither paid for it nor saw it
-    state.costs.measuring_seconds += math.fsum((measurement.compile_s, measurement.check_s, measurement.timing_s))
+    state.costs.measuring_seconds += _seconds(measurement)
     if event["role"] == "anchor":
         state.anchors[state.step, event["node_id"]] = measurement.status
         state.costs.repeats += 1
@@ -212,9 +220,21 @@ def _measure(state: SearchState, event: Event) -> None:
         value=log2_speedup(measurement),
         error=measurement.error,
         cases=case_medians(measurement),
+        isolation=measurement.isolation,
     )
     if node.step < state.step:
         state.revised.add(node.node_id)
+
+
+def _confirm(state: SearchState, event: Event) -> None:
+    measurement = Measurement.from_json(event["measurement"])
+    state.costs.measuring_seconds += _seconds(measurement)
+    found = Confirmation(measurement.status, log2_speedup(measurement), measurement.error, case_medians(measurement))
+    state.nodes[event["node_id"]] = replace(state.nodes[event["node_id"]], confirmation=found)
+
+
+def _seconds(measurement: Measurement) -> float:
+    return math.fsum((measurement.compile_s, measurement.check_s, measurement.timing_s))
 
 
 def fold(events: Iterable[Event]) -> SearchState:

@@ -86,4 +86,8 @@ TASK = Task(
         "cuda_shared_row": "CUDA C++ needs NVRTC and a GPU",
         "cuda_register_window": "CUDA C++ needs NVRTC and a GPU",
     },
+    constants={
+        "triton_flat": {"BLOCK": (256, 512, 1024, 2048)},
+        "triton_row_block": {"BLOCK_L": (512, 1024, 2048, 4096)},
+    },
 )

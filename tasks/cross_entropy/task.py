@@ -72,4 +72,8 @@ TASK = Task(
         "cuda_online_block": "CUDA C++ needs NVRTC and a GPU",
         "cuda_shared_row": "CUDA C++ needs NVRTC and a GPU",
     },
+    constants={
+        "triton_online": {"BLOCK": (2048, 4096, 8192, 16384)},
+        "triton_split": {"CHUNK": (4096, 8192, 16384), "BLOCK": (1024, 2048, 4096)},
+    },
 )

@@ -66,4 +66,5 @@ TASK = Task(
         "cuda_block_row": "CUDA C++ needs NVRTC and a GPU",
         "cuda_warp_row": "CUDA C++ needs NVRTC and a GPU",
     },
+    constants={"triton_scan_add": {"CHUNK": (512, 1024, 2048, 4096)}},
 )

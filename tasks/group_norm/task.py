@@ -83,4 +83,5 @@ TASK = Task(
     ),
     sources=("torch.nn.functional.group_norm", "https://arxiv.org/abs/1803.08494"),
     cpu_skip={"cuda_block_group": "CUDA C++ needs NVRTC and a GPU"},
+    constants={"triton_split": {"CHUNK": (4096, 8192, 16384), "BLOCK": (1024, 2048, 4096)}},
 )

@@ -83,4 +83,8 @@ TASK = Task(
         "cuda_shared_row": "CUDA C++ needs NVRTC and a GPU",
         "cuda_warp_row": "CUDA C++ needs NVRTC and a GPU",
     },
+    constants={
+        "triton_loop": {"BLOCK": (512, 1024, 2048, 4096)},
+        "triton_split": {"BLOCK": (1024, 2048, 4096, 8192)},
+    },
 )

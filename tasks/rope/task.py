@@ -81,4 +81,8 @@ TASK = Task(
     ),
     sources=("https://arxiv.org/abs/2104.09864",),
     cpu_skip={"cuda_pack": "CUDA C++ needs NVRTC and a GPU"},
+    constants={
+        "triton_flat": {"BLOCK": (512, 1024, 2048, 4096)},
+        "triton_persistent": {"PROGRAMS": (264, 528, 1056, 2112)},
+    },
 )

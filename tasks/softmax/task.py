@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.spec import Case, Task, Tolerance
+from tasks.spec import EVERY_SEED, Case, Task, Tolerance
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16"}
 ITEMSIZE = {"float32": 4, "bfloat16": 2}
@@ -81,5 +81,11 @@ TASK = Task(
     cpu_skip={
         "cuda_block_row": "CUDA C++ needs NVRTC and a GPU",
         "cuda_warp_row": "CUDA C++ needs NVRTC and a GPU",
+    },
+    constants={
+        EVERY_SEED: {"NUM_WARPS": (4, 8, 16)},
+        "triton_online": {"BLOCK": (1024, 2048, 4096, 8192)},
+        "triton_split": {"CHUNK": (2048, 4096, 8192)},
+        "triton_three_pass": {"BLOCK": (512, 1024, 2048, 4096)},
     },
 )

@@ -134,6 +134,31 @@ def test_a_kernel_speedup_follows_from_the_measurements(synthetic_folder: Path) 
     assert checked > 50
 
 
+def test_launch_bound_cases_are_in_no_speedup_and_counted(tmp_path: Path) -> None:
+    writer = search()
+    writer.events[-1]["session"]["empty_kernel_ns"] = {"graph": 4_000.0}
+    seed = writer.propose(SEED, None, 0)
+    timed(writer, seed, 50.0)
+    cases = writer.events[-1]["measurement"]["cases"]
+    cases[0] |= {"candidate_ns": [4_100.0] * 4, "reference_ns": [8_200.0] * 4}
+    step(writer, 1, [seed])
+    small = writer.propose(Recipe("chunked", block=512), seed, 1, "widen", "constants")
+    timed(writer, small, 4.0)
+    for case in writer.events[-1]["measurement"]["cases"]:
+        case["reference_ns"] = [5_000.0] * 4
+    found = packed(tmp_path, writer)
+    rows = {row["kernel_id"]: row for row in found["kernels"]}
+    ids = {event["node_id"]: event["kernel_id"] for event in writer.events if event["kind"] == "measured"}
+    assert rows[ids[seed]]["speedup"] == pytest.approx(2.0) and rows[ids[seed]]["time_us_geomean"] == pytest.approx(
+        50.0
+    )
+    assert rows[ids[small]]["status"] == "ok" and rows[ids[small]]["speedup"] is None
+    assert {(row["kernel_id"], row["case_id"]) for row in found["measurements"]} == {(ids[seed], CASES[1][0])}
+    reason = "launch-bound: both sides take less than 3 times an empty kernel"
+    assert dropped(found["manifest"], "measurements") == {reason: 3 * 8}
+    assert dropped(found["manifest"], "pairs") == {"the child has no time": 1}
+
+
 def read_split(folder: Path, name: str, split: str) -> pa.Table:
     return read_table(folder / name / f"{split}-00000-of-00001.parquet", name)
 

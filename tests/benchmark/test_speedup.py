@@ -3,7 +3,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmark.speedup import Z95, Noise, estimate_noise, geomean_us, kernel_speedup, log2_median, pair_speedup
+from benchmark.speedup import (
+    LAUNCH_BOUND,
+    Z95,
+    Noise,
+    estimate_noise,
+    geomean_us,
+    is_launch_bound,
+    kernel_speedup,
+    log2_median,
+    pair_speedup,
+)
 
 SILENT = Noise({}, 0.0, 0)
 
@@ -45,6 +55,21 @@ def test_a_pair_uses_the_cases_that_both_have_and_the_noise_of_both_sides():
     assert interval.high == pytest.approx(4.0 * 2 ** (Z95 * 0.1 * 2**0.5))
     with pytest.raises(ValueError, match="no timing case"):
         pair_speedup({"a": [[1.0]]}, {"b": [[1.0]]}, SILENT, "t")
+
+
+@pytest.mark.parametrize(
+    "candidate, reference, empty, expected",
+    [
+        ([4_100.0] * 5, [5_200.0] * 5, 4_000.0, True),
+        ([4_100.0] * 5, [40_000.0] * 5, 4_000.0, False),  # a gain down to the launch is one
+        ([40_000.0] * 5, [4_100.0] * 5, 4_000.0, False),
+        ([4_100.0, 4_100.0, 90_000.0], [5_200.0] * 3, 4_000.0, True),  # medians: one late call does not decide
+        ([LAUNCH_BOUND * 4_000.0] * 3, [4_100.0] * 3, 4_000.0, False),
+        ([4_100.0] * 5, [5_200.0] * 5, None, False),
+    ],
+)
+def test_a_case_whose_two_sides_are_about_an_empty_kernel_is_launch_bound(candidate, reference, empty, expected):
+    assert is_launch_bound(candidate, reference, empty) is expected
 
 
 def test_more_processes_narrow_the_interval():

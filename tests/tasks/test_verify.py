@@ -16,7 +16,7 @@ from tasks.report import Proof, Report, document
 from tasks.steps import proof_steps
 from tasks.supervise import Limits, Run
 from tasks.template import create, open_places
-from tasks.verify import verify
+from tasks.verify import finish, verify
 from tests.tasks import tiny
 
 pytest.importorskip("torch")
@@ -147,6 +147,21 @@ def test_rough_speedups_need_every_timing_case() -> None:
     assert not Report("t", "cuda", (), (), 0.0).ok
 
 
+def test_a_timing_case_that_shows_the_launch_alone_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    times = {
+        "4x4": {"reference": 8.0, "x": 5.0, "y": 99.0, "empty_kernel": 4.0},
+        "large": {"reference": 80.0, "x": 40.0, "y": 20.0, "empty_kernel": 4.0},
+        "fused": {"reference": 80.0, "x": 5.0, "y": 20.0, "empty_kernel": 4.0},
+    }
+    report = Report("t", "cuda", (Proof("seed", "x", True),), (), 1.0, times)
+    assert report.launch_bound == ("4x4",)
+    assert report.rough_speedup == pytest.approx({"x": (2 * 16) ** 0.5, "y": 4.0})
+    assert finish(document([report], {"gpu": "g"})) == 0
+    assert "t: here the times of 4x4 are those of a launch; a timing case has to be larger" in capsys.readouterr().out
+    small = Report("t", "cuda", (Proof("seed", "x", True),), (), 1.0, {"4x4": times["4x4"]})
+    assert small.launch_bound == ("4x4",) and small.rough_speedup == {}
+
+
 def test_only_seeds_that_pass_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
 
@@ -177,6 +192,7 @@ def test_seeds_are_timed_on_a_gpu(tmp_path: Path) -> None:
     (row,) = result["rows"]
     assert set(row["rough_speedup"]) == set(tasks.seed_names("rms_norm"))
     assert all(0.01 < speedup < 100 for speedup in row["rough_speedup"].values())
+    assert row["launch_bound"] == [] and all(times["empty_kernel"] > 0 for times in row["rough_us"].values())
     assert {p["total"] for kind, p in row["proofs"].items() if kind == "capture"} == {len(row["rough_speedup"])}
     assert result["environment"]["gpu"] != "none (Triton interpreter)"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from harness.search.mutate.registry import edit
+from harness.search.mutate.registry import Edit, edit
 from harness.search.mutate.source import Launch, is_autotuned, keyword, launches, set_keyword
+from tasks.declared import top_constants
 
 _SIZE = re.compile(r"(BLOCK|TILE|ROWS|CHUNK|GROUP|SPLIT|PACKS|PROGRAMS|THREADS|WIDTH|COLUMNS|PARTS|TEAM|VECTOR|FLOATS)")
 WARPS = (1, 2, 4, 8, 16, 32)
@@ -111,6 +112,22 @@ def _set_option(call: ast.Call, name: str, choices: tuple[int, ...], default: in
     current = found.value.value if found and isinstance(found.value, ast.Constant) else None if found else default
     set_keyword(call, name, ast.Constant(rng.choice([c for c in choices if c != current])))
     return True
+
+
+def declared_constant(ranges: Mapping[str, Sequence[int]]) -> Edit:
+    """Return the edit that gives a constant at the top of a kernel file another value of its declared range."""
+
+    def change(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
+        sites = [
+            (name, node) for name, node in top_constants(module).items() if set(ranges.get(name, ())) - {node.value}
+        ]
+        if not sites:
+            return False
+        name, node = rng.choice(sites)
+        node.value = rng.choice([value for value in ranges[name] if value != node.value])
+        return True
+
+    return Edit("declared_constant", "constants", ("triton", "torch", "cuda"), change, weight=2.0)
 
 
 @edit("num_warps", "constants", "triton", weight=2.0)

@@ -157,6 +157,7 @@ class LlmMutator:
         partners: Sequence[str] = (),
         known: Callable[[str], bool] = nothing_known,
         feedback: Feedback | None = None,
+        seed_id: str = "",
     ) -> list[Proposal | Rejected]:
         """Return one child or one rejection for each of n answers. Raises EndpointError."""
         options = self._endpoint.options

@@ -23,7 +23,7 @@ def open_mutator(expression: str, folder: Path) -> Iterator[Callable[[Problem], 
     target, _, query = expression.partition("?")
     kind, _, model = target.partition("=")
     if expression == "source":
-        yield lambda problem: SourceMutator()
+        yield lambda problem: SourceMutator(constants=problem.constants)
         return
     if kind != "llm" or not model:
         raise ValueError(f"unknown mutator '{expression}'; write source, or llm=MODEL?url=http://HOST/v1")

@@ -67,6 +67,10 @@ class Mutator(Protocol):
         partners: Sequence[str] = (),
         known: Callable[[str], bool] = nothing_known,
         feedback: Feedback | None = None,
+        seed_id: str = "",
     ) -> Sequence[Proposal | Rejected]:
-        """Return up to n distinct children that are not known yet, and the answers that held none."""
+        """Return up to n distinct children that are not known yet, and the answers that held none.
+
+        `seed_id` names the seed that the parent descends from.
+        """
         ...

@@ -8,6 +8,7 @@ import random
 
 from harness.search.mutate.registry import edit
 from harness.search.mutate.source import functions, is_kernel, kernels, launches, names, statement
+from tasks.declared import top_constants
 
 ENTRY = "custom_kernel"
 LANGUAGES = ("triton", "cuda", "torch")
@@ -40,9 +41,9 @@ def borrow_function(module: ast.Module, rng: random.Random, partner: ast.Module 
 def borrow_constants(module: ast.Module, rng: random.Random, partner: ast.Module | None) -> bool:
     """Take the values of all constants that both parents have."""
     assert partner is not None
-    theirs = {k: v for k, v in _constants(partner).items()}
+    theirs = top_constants(partner)
     changed = False
-    for name, node in _constants(module).items():
+    for name, node in top_constants(module).items():
         if name in theirs and theirs[name].value != node.value and rng.random() < 0.8:
             node.value = theirs[name].value
             changed = True
@@ -127,17 +128,6 @@ def _defined(module: ast.Module) -> set[str]:
 
 def _free(function: ast.FunctionDef) -> set[str]:
     return names(function) - set(_parameters(function))
-
-
-def _constants(module: ast.Module) -> dict[str, ast.Constant]:
-    return {
-        s.targets[0].id: s.value
-        for s in module.body
-        if isinstance(s, ast.Assign)
-        and isinstance(s.targets[0], ast.Name)
-        and isinstance(s.value, ast.Constant)
-        and type(s.value.value) is int
-    }
 
 
 class _Rename(ast.NodeTransformer):

@@ -30,6 +30,7 @@ class RecordedMutator:
         partners: Sequence[str] = (),
         known: Callable[[str], bool] = nothing_known,
         feedback: Feedback | None = None,
+        seed_id: str = "",
     ) -> list[Proposal]:
         """Return the next n recorded children that are not known yet; fewer, or none, once they run out."""
         children = self._recording.children.get(kernel_id(self._recording.task, parent_code), ())

@@ -95,6 +95,7 @@ class NumberingMutator:
         partners: Sequence[str] = (),
         known: Callable[[str], bool] = lambda code: False,
         feedback: Feedback | None = None,
+        seed_id: str = "",
     ) -> list[Proposal]:
         if parent_code.count("number = ") == self.depth:
             return []

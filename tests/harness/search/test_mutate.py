@@ -16,9 +16,16 @@ import pytest
 import tasks
 from benchmark.code_view import language_of
 from benchmark.records import OPERATOR_CLASSES
+from harness.search.config import SearchConfig
 from harness.search.mutate import EDITS, SourceMutator
+from harness.search.mutate.constants import declared_constant
 from harness.search.mutate.registry import text_edit
 from harness.search.mutate.source import unparse
+from harness.search.run import run_search
+from harness.search.setting import live_setting
+from tasks.declared import top_constants
+from tasks.spec import EVERY_SEED
+from tests.harness.search.table_backend import TableBackend
 
 SEEDS = [(task, seed) for task in tasks.names() for seed in tasks.seed_names(task)]
 SAMPLE = random.Random(0).sample(SEEDS, min(9, len(SEEDS)))
@@ -155,6 +162,65 @@ def test_operators_and_classes_are_spread() -> None:
     assert max(classes.values()) < 0.4 * sum(classes.values())
     assert max(operators.values()) < 0.2 * sum(operators.values())
     assert any("+" in name for name in operators)
+
+
+CONSTANTS = {EVERY_SEED: {"NUM_WARPS": (2, 4)}, "a": {"BLOCK": (256, 512, 1024)}}
+
+
+def test_a_declared_constant_gets_another_value_of_its_range() -> None:
+    parent = code_of("softmax", "triton_online")
+    values = set()
+    for seed in range(40):
+        child = declared_constant({"BLOCK": (512, 1024, 2048), "ABSENT": (1, 2)}).propose(
+            parent, "triton", random.Random(seed)
+        )
+        assert child is not None and (child.operator, child.operator_class) == ("declared_constant", "constants")
+        changed = {k: v.value for k, v in top_constants(ast.parse(child.code)).items() if k != "NUM_WARPS"}
+        values.add(changed["BLOCK"])
+        assert "NUM_WARPS = 8" in child.code
+    assert values == {512, 1024}  # the parent's is no change
+    for ranges in ({"ABSENT": (1, 2)}, {"BLOCK": (2048,)}, {"n": (1, 2)}):
+        assert declared_constant(ranges).propose(parent, "triton", random.Random(0)) is None
+
+
+def test_a_constant_of_cuda_and_torch_kernels_can_be_declared() -> None:
+    for task, seed, name in (("softmax", "cuda_block_row", "THREADS"), ("cumsum", "torch_blocked", "BLOCK")):
+        parent = code_of(task, seed)
+        child = declared_constant({name: (64, 256)}).propose(parent, language_of(parent), random.Random(0))
+        assert child is not None and f"{name} = 64" in child.code
+
+
+def test_the_mutator_sets_what_the_seed_of_the_parent_declares() -> None:
+    parent, mutator = code_of("softmax", "triton_online"), SourceMutator([], CONSTANTS)
+    found = {seed: mutator.propose(parent, random.Random(0), 9, seed_id=seed) for seed in ("a", "b")}
+    assert {p.operator for kids in found.values() for p in kids} == {"declared_constant"}
+    # Of seed a three sizes and two numbers of warps, one changed at a time; of another seed the warps alone.
+    values = {
+        seed: {tuple(top_constants(ast.parse(p.code))[n].value for n in ("BLOCK", "NUM_WARPS")) for p in kids}
+        for seed, kids in found.items()
+    }
+    assert values == {"a": {(256, 8), (512, 8), (1024, 8), (2048, 2), (2048, 4)}, "b": {(2048, 2), (2048, 4)}}
+    grandchild = mutator.propose(found["a"][0].code, random.Random(0), 9, seed_id="a")
+    assert len(grandchild) >= 4  # the declaration holds for what descends from the seed
+
+
+def test_without_a_declaration_the_mutator_proposes_what_it_did() -> None:
+    parent = code_of("softmax", "triton_online")
+    plain = SourceMutator().propose(parent, random.Random(3), 8)
+    assert plain == SourceMutator(constants={"a": {"BLOCK": (1, 2)}}).propose(parent, random.Random(3), 8, seed_id="b")
+    assert SourceMutator(constants={}).name == SourceMutator().name == "source@3"
+    names = {SourceMutator(constants=c).name for c in (CONSTANTS, {"a": {"BLOCK": (1, 2)}}, {"b": {"BLOCK": (1, 2)}})}
+    assert len(names) == 3 and all(name.startswith("source@3+") for name in names)
+
+
+def test_a_search_uses_and_logs_what_its_task_declares(tmp_path: Path, no_fsync: None) -> None:
+    config = SearchConfig("softmax-test-0", "softmax", "test", ("triton_online", "triton_split"), 120)
+    backend = TableBackend(wait_s=0.0)
+    setting = live_setting(config, backend)
+    state = run_search(config, backend, tmp_path, mutator=setting.mutator)
+    names = {name for node in state.nodes.values() for name in (node.operator or "").split("+")}
+    assert "declared_constant" in names
+    assert state.config["mutator"] == SourceMutator(constants=tasks.get("softmax").constants).name != "source@3"
 
 
 def test_nothing_to_change_gives_nothing() -> None:
