@@ -18,7 +18,8 @@ from typing import Any
 from harness.measure import ahead, sandbox
 from harness.measure.files import Files
 from harness.measure.protocol import Channel, PeerGone
-from harness.measure.runner import NoKernel, Runner, Wrong, load_kernel
+from harness.measure.runner import NoKernel, Runner, load_kernel
+from harness.measure.timing import Wrong
 
 ERROR_CHARACTERS = 4000
 BUILD_NICENESS = 10  # builds take what the cores have left: those who check and time keep the GPU waiting
@@ -90,10 +91,13 @@ def _run(channel: Channel, workdir: Path, device: str, missing: Sequence[str], s
     if shared:
         runner.baseline()
     channel.send({"missing": missing, "context_s": time.monotonic() - started})
-    serve_measurement(channel, {
-        "load": runner.load, "check": runner.check, "prepare": runner.prepare, "batch": runner.batch,
-        "audit": runner.audit, "facts": runner.facts, "detach": runner.detach, "reset": runner.reset,
-    }, go_on=shared)  # fmt: skip
+    served = {
+        "load": runner.load, "check": runner.check, "facts": runner.facts, "detach": runner.detach,
+        "reset": runner.reset,
+    }  # fmt: skip
+    if device == "cuda":
+        served |= {"prepare": runner.prepare, "batch": runner.timing.batch, "audit": runner.timing.audit}
+    serve_measurement(channel, served, go_on=shared)
 
 
 def _build(channel: Channel, workdir: Path, missing: Sequence[str]) -> None:

@@ -7,40 +7,46 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tasks
 from benchmark.speedup import Z95, log2_median
-from harness.measure.limits import POOL_BYTES, Contradicted, Disturbed, Failed
+from harness.measure.limits import BATCH_SETS, MOST_SETS, Contradicted, Disturbed, Failed
 from harness.measure.processes import Child, number
 from harness.measure.quiet import stopped
 from harness.measure.result import CaseTimes
-from harness.measure.roofline import floor_ns, write_back_ns
+from harness.measure.roofline import floor_ns
 from tasks.spec import Case
 
 if TYPE_CHECKING:
     from harness.measure.engine import Engine
 
 CASES_CHECKED_AGAIN = 4
+POOL_SHARE, ARENA_SHARE = 0.04, 0.15  # of the device's memory, for sets of inputs with outputs, and for all allocations
+MOST_BYTES = 1e13
+MOST_DROPPED, MOST_DROPPED_SHARE = 2, 0.1  # samples that are no times
 JUDGE_S = 300.0
 
-# A claimed time is believed if the engine's own watch, over calls whose outputs were wanted, does not contradict it.
+# A claimed time is believed if the engine's own watch over calls on fresh inputs does not contradict it. No call is
+# followed by another on the same inputs, and nothing but calls is between the request and the answer.
 AUDIT_TRIES = 25
 AUDIT_PAUSE_S = 0.02
-AUDIT_FACTOR, AUDIT_COPY_FACTOR = 1.15, 1.1
+AUDIT_FACTOR = 1.05
+AUDIT_SLACK_NS = 4_000.0  # per call
+AUDIT_HOST_NS = 12_000.0  # that a replay takes on the host, if that is longer than on the device
 # Per audit, whatever its length: the request and its answer, the question to the judge, and the GPU's way from the
-# judge's context to the child's and back. On an H200 it is 0.75 to 1.05 ms, so an audit has to be long to bound claims.
-AUDIT_MESSAGE_NS = 1_200_000.0
-# Per call: what a call takes on the host at most if that is longer than on the device; and what else may come to it.
-AUDIT_HOST_NS = 60_000.0
-AUDIT_SLACK_NS = {"graph": 10_000.0, "event": 100_000.0, "cupti": 300_000.0}
-AUDIT_CLAIMED_NS = 3_000_000.0  # calls that claim so much together, and at most so many, are one audit in `strict`
-AUDIT_CALLS = 64
-DISTURBED = 1.5  # copies that take so many times what they took are a sign that others use the GPU
+# judge's context to the child's and back. On an H200 it is 0.75 to 1.05 ms.
+AUDIT_MESSAGE_NS = 1_050_000.0
+LOOK_RATE = 0.6  # of the memory's peak, at which the judge copies the outputs that it looks at
+# Eager calls may take longer on the host than on the device. Then they are not faster than the watch says.
+EAGER_TRIES = 4
+QUIET_TRIES = 25
+MOST_ARENAS = 4  # that are tried, each larger than the one before
 # What a child may say of its compiled kernels.
 FACTS: dict[str, type] = {
     "registers": int, "spills": int, "shared_bytes": int, "n_compiled": int, "ptx_bytes": int, "cubin_hash": str,
@@ -85,7 +91,7 @@ class Course:
         child.ask("build", limits.build_s, {"do": "load", "code": code, "cache": cache})
         self.seconds["compile_s"] += time.monotonic() - started
         timed = task.timing_cases[: limits.timing_cases or None] if self.engine.device == "cuda" else ()
-        with self.engine.memory.reserve(_stage_bytes(max((case.bytes for case in timed), default=0))):
+        with self.engine.memory.reserve(self._stage_bytes(max((case.bytes for case in timed), default=0))):
             first = self.check(child, limits.build_s + limits.check_s, self.checked)
             if self.engine.device == "cpu":
                 self.seconds["check_s"] += first
@@ -119,52 +125,85 @@ class Course:
 
     def time(self, child: Child, case: Case) -> CaseTimes:
         """Time one case against the reference, interleaved, while no other kernel can use the GPU."""
-        limits = self.limits
-        with self._turn():
-            request = {"do": "open_timing", "task": self.task, "case_id": case.case_id}
-            opened = self._lent(child, self.judge(request))
-        # Both sides are timed by one method, so a reference that cannot be captured decides for its kernels too.
-        wanted = limits.method if opened["captured"] or limits.method != "graph" else "event"
-        shown = self._shown(opened, "slots", "pool", "out")
-        prepared = child.ask("build", limits.build_s, {**shown, "do": "prepare", "method": wanted})
-        self.seconds["compile_s"] += number(prepared, "seconds", "build")
-        method = prepared.get("method")
-        if method not in (wanted, "event"):
+        opened, prepared = self._prepare(child, case)
+        method, audited = prepared.get("method"), prepared.get("audited")
+        if method not in (opened["method"], "event") or audited not in ("graph", "event"):
             raise Failed("rejected", "timing", f"unknown timing method {str(method)[:40]!r}")
         with self._turn(), self.engine.children.only(child.pid):
             started = time.monotonic()
-            times = self._sample(child, case.case_id, opened, method)
+            request = {"token": opened["token"], "case_id": case.case_id, "method": method}
+            times = self._sample(child, request, len(opened["pool"]))
             claimed = float(np.median(times.candidate_ns))
             if claimed < floor_ns(case, self.engine.described["device"]):
                 text = f"case {case.case_id}: {claimed / 1e3:.2f} us is less than the memory's peak rate allows"
                 raise Failed("rejected", "timing", text)
-            self._audit(child, {**opened, "case_id": case.case_id}, claimed, method)
+            factor = self._audit(child, request, opened, claimed, audited)
             self.seconds["timing_s"] += time.monotonic() - started
-        child.ask("timing", limits.timing_s, {"do": "detach"})
-        return times
+        child.ask("timing", self.limits.timing_s, {"do": "detach"})
+        return replace(times, candidate_ns=tuple(factor * ns for ns in times.candidate_ns))
 
-    def _sample(self, child: Child, case_id: str, opened: dict[str, Any], method: str) -> CaseTimes:
-        limits, slots, sets = self.limits, len(opened["slots"]), len(opened["pool"])
+    def _prepare(self, child: Child, case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Open the timing stage and have the child get ready; returns what the judge opened and what the child said."""
+        limits, arena = self.limits, 0
+        most, nbytes = self._sets
+        request = {"do": "open_timing", "task": self.task, "case_id": case.case_id, "most": most, "nbytes": nbytes}
+        for _ in range(MOST_ARENAS):
+            with self._turn():
+                opened = self._lent(child, self.judge({**request, "arena": arena}))
+            # Both sides are timed by one method, so a reference that cannot be captured decides for its kernels too.
+            opened["method"] = limits.method if opened["captured"] or limits.method != "graph" else "event"
+            shown = self._shown(opened, "pool", "out", "arena", "method")
+            prepared = child.ask("build", limits.build_s, {**shown, "do": "prepare"})
+            self.seconds["compile_s"] += number(prepared, "seconds", "build")
+            missing = number(prepared, "missing", "build", most=MOST_BYTES)
+            if not missing:
+                return opened, prepared
+            child.ask("build", limits.build_s, {"do": "detach"})
+            arena = int(2 * missing)
+            if arena > self.engine.described["memory_bytes"] * ARENA_SHARE:
+                break
+        raise Failed("oom", "timing", f"case {case.case_id}: the kernel allocates more than is kept for it")
+
+    @property
+    def _sets(self) -> tuple[int, int]:
+        most, nbytes = MOST_SETS["shared" if self.holder else "strict"]
+        return most, min(nbytes, int(self.engine.described["memory_bytes"] * POOL_SHARE))
+
+    def _stage_bytes(self, case_bytes: int) -> int:
+        """Return the bytes of a region with sets of inputs and outputs, and of what the kernel allocates besides."""
+        most, nbytes = self._sets
+        return min(most * case_bytes, nbytes) + 6 * case_bytes
+
+    def _filled(self, child: Child, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Have the judge fill sets while the child is stopped and nothing else uses the GPU. Raises Disturbed."""
+        for attempt in range(QUIET_TRIES):
+            time.sleep(AUDIT_PAUSE_S if attempt else 0)
+            with stopped(child.pid):
+                filled = self.judge({"do": "fill", **request})
+                if not filled["disturbed"]:
+                    return {**filled, "at": time.monotonic()}
+        raise Disturbed(f"case {request['case_id']}: something else uses the GPU")
+
+    def _sample(self, child: Child, request: Mapping[str, Any], sets: int) -> CaseTimes:
+        limits, sets = self.limits, min(sets, BATCH_SETS)
         candidate: list[float] = []
         reference: list[float] = []
         candidate_order: list[int] = []
         reference_order: list[int] = []
         order, dropped = itertools.count(), 0
         deadline = time.monotonic() + limits.max_case_s
-        request = {"token": opened["token"], "case_id": case_id, "method": method}
         # Outputs are looked at in the first batch or in the second, and always in the last.
         look = random.SystemRandom().randrange(2)
         for batch in itertools.count():
             # The reference is not timed again once it is known well enough.
             timed = not (len(reference) >= limits.min_samples and self._precise(reference))
-            with stopped(child.pid):
-                filled = self.judge({"do": "fill", "look": True, "reference": timed, **request}).get("ns", [])
-            request_batch = {"do": "batch", "first": batch, "method": method}
-            answer = child.ask("timing", limits.timing_s, request_batch).get("ns")
+            filled = self._filled(child, {**request, "count": sets, "reference": timed})
+            said = child.ask("timing", limits.timing_s, {"do": "batch", "count": sets, "method": request["method"]})
+            answer = said.get("ns")
             if not isinstance(answer, list) or len(answer) != sets:
                 raise Failed("rejected", "timing", f"the process did not answer with {sets} times")
             for values, times, places in (
-                (filled, reference, reference_order), (answer, candidate, candidate_order)
+                (filled.get("ns", []), reference, reference_order), (answer, candidate, candidate_order)
             ):  # fmt: skip
                 for value in values:
                     place = next(order)
@@ -175,19 +214,24 @@ class Course:
                         dropped += 1
             enough = self._enough(candidate, reference) or time.monotonic() > deadline
             if batch == look or enough:
-                last = [(batch + sets - 1) % slots, sets - 1]
-                wrong = self.judge({"do": "verify_timing", "last": last, **request})["mismatch"]
-                if wrong:
-                    raise Failed("incorrect", "timing", wrong)
+                self._verify(request, said.get("outputs"), sets - 1)
+            if dropped > max(MOST_DROPPED, MOST_DROPPED_SHARE * (len(candidate) + len(reference))):
+                raise Failed("rejected", "timing", f"{dropped} samples were zero, negative or not finite")
             if enough:
                 break
-            if dropped > limits.max_samples:
-                raise Failed("rejected", "timing", f"{dropped} samples were zero, negative or not finite")
         if not candidate or not reference:
             raise Failed("rejected", "timing", "no valid time sample")
         return CaseTimes(
-            case_id, tuple(candidate), tuple(candidate_order), tuple(reference), tuple(reference_order), method, dropped
-        )
+            request["case_id"], tuple(candidate), tuple(candidate_order), tuple(reference), tuple(reference_order),
+            request["method"], dropped,
+        )  # fmt: skip
+
+    def _verify(self, request: Mapping[str, Any], outputs: Any, last: int) -> float:
+        """Have the judge compare the outputs of the last calls; returns when it had them."""
+        verdict = self.judge({"do": "verify_timing", "outputs": outputs, "last": last, **request})
+        if verdict["mismatch"]:
+            raise Failed("incorrect", "timing", verdict["mismatch"])
+        return float(verdict["seen_at"])
 
     def _enough(self, candidate: list[float], reference: list[float]) -> bool:
         if len(candidate) >= self.limits.max_samples:
@@ -199,59 +243,39 @@ class Course:
     def _precise(self, samples: list[float]) -> bool:
         return bool(Z95 * log2_median(samples)[1] * math.log(2) <= self.limits.precision)
 
-    def _audit(self, child: Child, opened: dict[str, Any], claimed_ns: float, method: str) -> None:
-        """Hold the claim against the engine's own watch: calls cannot take much longer than they claim.
+    def _audit(
+        self, child: Child, request: Mapping[str, Any], opened: Mapping[str, Any], claimed_ns: float, audited: str
+    ) -> float:
+        """Hold the claim against the engine's own watch; returns the factor by which the claimed times have to grow.
 
-        The child gets inputs that it has not seen and has to hand over the outputs of every call, so that it can
-        neither skip calls nor begin before the watch runs. The watch stops when the judge has the outputs that it looks
-        at, a set drawn at random, and not when the child says that it is done. `overhead_ns` is what the judge needs
-        for the same copies, `look_ns` what it needs to look. Raises Contradicted, or Disturbed if that is no longer so.
+        The child gets inputs that it has not seen, and the watch stops when the judge has the outputs that it looks at,
+        of a set drawn at random, and not when the child says that it is done. Nothing is allowed for but the calls and
+        the messages. Of graphs the claim must be right, of eager calls the watch is believed if it says more. Raises
+        Contradicted, or Disturbed if something else uses the GPU.
         """
-        request = {"token": opened["token"], "case_id": opened["case_id"], "method": method}
-        order = self._audit_order(len(opened["pool"]), len(opened["slots"]), claimed_ns)
-        calls = len(order)
-        bound = AUDIT_FACTOR * claimed_ns + AUDIT_COPY_FACTOR * opened["overhead_ns"] + AUDIT_SLACK_NS[method]
-        bound += write_back_ns(self.engine.described["device"])
-        bound = max(bound, AUDIT_HOST_NS) + (AUDIT_MESSAGE_NS + opened["look_ns"]) / calls
+        calls, case_id = len(opened["pool"]), request["case_id"]
+        peak = self.engine.described["device"]["peak_bytes_per_s"]
+        message = AUDIT_MESSAGE_NS + 2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak)
+        bound = max(AUDIT_FACTOR * claimed_ns + AUDIT_SLACK_NS, AUDIT_HOST_NS) + message / calls
         per_call = math.inf
-        for attempt in range(AUDIT_TRIES):
+        for attempt in range(AUDIT_TRIES if audited == "graph" else EAGER_TRIES):
             # The driver setting up or tearing down another child's context holds up launches for a while. That only
-            # ever makes a batch longer, so one good batch is enough.
+            # ever makes an audit longer, so one good one is enough.
             time.sleep(AUDIT_PAUSE_S if attempt else 0)
-            with stopped(child.pid):
-                self.judge({"do": "fill", "look": True, "reference": False, **request})
-                started = time.monotonic()
-            child.ask("timing", self.limits.timing_s, {"do": "audit", "method": method, "order": order})
-            verdict = self.judge({"do": "verify_timing", "last": order[-1], **request})
-            if verdict["mismatch"]:
-                raise Failed("incorrect", "timing", verdict["mismatch"])
-            per_call = min(per_call, (verdict["seen_at"] - started) * 1e9 / calls)
+            order = random.SystemRandom().sample(range(calls), calls)
+            filled = self._filled(child, {**request, "count": calls, "reference": False})
+            said = child.ask("timing", self.limits.timing_s, {"do": "audit", "order": order})
+            seen_at = self._verify(request, said.get("outputs"), order[-1])
+            per_call = min(per_call, (seen_at - filled["at"]) * 1e9 / calls)
             if per_call <= bound:
-                self.engine.audits.append((claimed_ns, opened["overhead_ns"], per_call, bound, attempt, calls))
-                return
-        text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
-        text = f"case {opened['case_id']}: {text}, more than {bound / 1e3:.2f}"
+                self.engine.audits.append((claimed_ns, per_call, bound, attempt, calls))
+                return 1.0
+        if audited == "event":
+            return max(1.0, (per_call - message / calls) / claimed_ns)
         child.kill()  # what it left on the device must not speak for it
-        for _ in range(AUDIT_TRIES):
-            if self.judge({"do": "overhead", **request})["overhead_ns"] <= DISTURBED * opened["overhead_ns"]:
-                raise Contradicted(text)
-            time.sleep(AUDIT_PAUSE_S)
-        raise Disturbed(text)
-
-    def _audit_order(self, sets: int, slots: int, claimed_ns: float) -> list[tuple[int, int]]:
-        """Return the calls of an audit, as slot and set of inputs: every set once, and more in `strict` (no holder).
-
-        Calls on the same inputs again, in other slots and another order, make the audit long enough to tell.
-        """
-        wanted = sets if self.holder else min(math.ceil(AUDIT_CLAIMED_NS / claimed_ns), AUDIT_CALLS)
-        sampler = random.SystemRandom()
-        rounds = [sampler.sample(range(sets), sets) for _ in range(max(1, math.ceil(wanted / sets)))]
-        return [(call % slots, place) for call, place in enumerate(itertools.chain(*rounds))]
-
-
-def _stage_bytes(case_bytes: int) -> int:
-    """Return the bytes of a region with inputs and outputs, several times over, and of what the kernel allocates."""
-    return min(18 * case_bytes, POOL_BYTES + 4 * case_bytes) + 2 * case_bytes
+        text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
+        self._filled(child, {**request, "count": calls, "reference": False})
+        raise Contradicted(f"case {case_id}: {text}, more than {bound / 1e3:.2f}")
 
 
 def _facts(said: Any) -> dict[str, Any]:

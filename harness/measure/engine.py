@@ -68,8 +68,8 @@ class Engine:
         self.gpu = GpuTurn(os.path.join(tempfile.gettempdir(), lock))
         self.children = Children()
         self.judge_s: dict[str, float] = {}
-        # Of each audit that passed, ns per call: claimed, judge's copies, engine's watch, its bound; then tries, calls.
-        self.audits: list[tuple[float, float, float, float, int, int]] = []
+        # Of each audit that passed, ns per call: claimed, the engine's watch, its bound; and then tries, calls.
+        self.audits: list[tuple[float, float, float, int, int]] = []
         self.numbers = itertools.count()
         self._revival = threading.Lock()
         self._aborted = False

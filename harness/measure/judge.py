@@ -22,11 +22,12 @@ import torch
 
 import tasks
 from harness.measure import pretend
-from harness.measure.copy_costs import CopyCosts
+from harness.measure.arena import GRAIN
+from harness.measure.copies import Copies
 from harness.measure.draws import Draws
 from harness.measure.empty_kernel import empty_kernel_ns
 from harness.measure.library import Library
-from harness.measure.limits import POOL_BYTES, POOL_SETS
+from harness.measure.limits import LEAST_SETS
 from harness.measure.protocol import Channel, PeerGone
 from harness.measure.reference import SLOTS, Reference
 from harness.measure.region import Driver, Form, Layout, Region, Slot
@@ -36,6 +37,7 @@ from tasks.spec import Case, Task
 
 REFERENCES = 12
 LIBRARY_SHARE, PLAIN_SHARE = 0.12, 0.10  # of the device's memory, for inputs with expected outputs and without
+LEAST_SPARE_BYTES, MOST_SPARE_BYTES = 64 << 20, 1 << 30  # of an arena, beyond the outputs
 SPARE_SHARE = 0.16  # and for regions that wait for their next run, for each holder
 TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
@@ -60,13 +62,12 @@ class Judge:
             self.flush = torch.empty(max(64 << 20, 2 * properties.L2_cache_size), dtype=torch.uint8, device="cuda")
             self.driver = Driver()
             self.memory_bytes = properties.total_memory
-        peak = self.driver.peak_bytes_per_s() if self.driver is not None else 1e9
-        self.costs = CopyCosts(device, self._synchronize, peak)
+        self.copies = Copies(device)
         keep = int(SPARE_SHARE * self.memory_bytes) if device == "cuda" else 0
         self.regions = Regions(device, self.driver, folder, keep)
         shares = (LIBRARY_SHARE, PLAIN_SHARE)
         self.draws = Draws(device, *(Library(int(share * self.memory_bytes)) for share in shares))
-        self.largest: dict[str, int] = {}  # bytes of the largest timing stage of a task
+        self.largest: dict[str, int] = {}  # bytes of the largest timing stage of a task so far
 
     def describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return what this process knows of the machine: library versions, and the GPU's properties.
@@ -117,14 +118,14 @@ class Judge:
     def _take(self, run: Run, task: Task, nbytes: int) -> Region:
         """Return a region for the next stage of a run: one of its earlier stages if it is large enough.
 
-        The first one is as large as any stage of the task needs: making and mapping one takes longer than most stages.
+        A new one is as large as any stage of the task was: making and mapping one takes longer than most stages.
         """
         fit = [region for region in run.regions if nbytes <= region.nbytes]
         if fit:
             region = min(fit, key=lambda r: r.nbytes)
             region.poison(0, nbytes)
             return region
-        nbytes = max(nbytes, self._largest(task))
+        nbytes = self.largest[task.name] = max(nbytes, self.largest.get(task.name, 0))
         try:
             region = self.regions.take(nbytes, run.holder)
         except RuntimeError:  # the memory may lie in caches of this process
@@ -168,42 +169,31 @@ class Judge:
         return {"mismatch": None}
 
     def open_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Lay out a timing case: input slots that the kernel is bound to, a pool of fresh inputs, and output space."""
+        """Lay out a timing case: sets of inputs that the kernel is bound to, and an arena for what it allocates.
+
+        There are `most` sets, or as many as fit in `nbytes` with their outputs. The arena has `arena` bytes, or if that
+        is 0, room for the outputs of all sets and some temporary memory.
+        """
         task, run = tasks.get(request["task"]), self._run(request)
         case = _case(task.timing_cases, request["case_id"])
-        layout, slots, pool, out = self._lay_out(task, case)
-        stage = Stage(task, self._take(run, task, layout.nbytes), slots=slots, pool=pool, out=out)
-        reference = self._reference(task, case)
-        costs = self.costs.believed(stage, case.case_id)
-        # Last, for the copies above went there, and a kernel is called on these before the pool is filled.
-        for slot in slots:
-            self._fill(stage, self.draws.inputs(run.had, task, case), slot)
-        self._synchronize()
-        groups = {"slots": slots, "pool": pool, "out": out}
-        rows = {name: [as_json(g) for g in group] for name, group in groups.items()}
-        return {
-            **self._open(request, stage), **rows, **costs, "captured": bool(reference.graphs),
-        }  # fmt: skip
-
-    def _lay_out(self, task: Task, case: Case) -> tuple[Layout, list[list[Slot]], list[list[Slot]], list[list[Slot]]]:
-        """Place the input slots, the pool and the output space of a timing case."""
-        layout = Layout()
         inputs, outputs = self.draws.forms(task, case)
-        size = sum(form.nbytes for form in (*inputs, *outputs))
-        sets = min(max(POOL_BYTES // max(size, 1), POOL_SETS[0]), POOL_SETS[1])
-        slots = [layout.place(inputs) for _ in range(SLOTS)]
+        one = sum(form.nbytes for form in (*inputs, *outputs))
+        sets = min(max(request["nbytes"] // max(one, 1), LEAST_SETS), request["most"])
+        layout = Layout()
         pool = [layout.place(inputs) for _ in range(sets)]
-        return layout, slots, pool, [layout.place(outputs) for _ in range(sets)]
-
-    def _largest(self, task: Task) -> int:
-        if task.name not in self.largest:
-            timed = task.timing_cases if self.device == "cuda" else ()
-            self.largest[task.name] = max((self._lay_out(task, case)[0].nbytes for case in timed), default=0)
-        return self.largest[task.name]
-
-    def overhead(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the copies of a call take now; the pool is of no use afterwards."""
-        return {"overhead_ns": self.costs.of_calls(self._stage(request))}
+        kept = sets * sum(-(-form.nbytes // GRAIN) * GRAIN for form in outputs)
+        start, size = layout.nbytes, request["arena"] or kept + min(4 * one, MOST_SPARE_BYTES) + LEAST_SPARE_BYTES
+        nbytes = start + GRAIN + size
+        region = self._take(run, task, nbytes)
+        stage = Stage(task, region, pool=pool, arena=(start, nbytes), out=outputs)
+        reference = self._reference(task, case)
+        for slots in pool:
+            self._fill(stage, self.draws.inputs(run.had, task, case), slots)
+        self._synchronize()
+        return {
+            **self._open(request, stage), "pool": [as_json(slots) for slots in pool], "arena": list(stage.arena),
+            "out": as_json(Layout().place(outputs)), "captured": bool(reference.graphs),
+        }  # fmt: skip
 
     def _reference(self, task: Task, case: Case) -> Reference:
         key = task.name, case.case_id
@@ -216,46 +206,52 @@ class Judge:
         return self.references[key]
 
     def fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Put values that the kernel has not seen into the pool, poison the output space, and time the reference.
+        """Put values that the kernel has not seen into the first `count` sets, poison the arena, time the reference.
 
-        With `look`, one set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them.
+        One set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them. `disturbed` is
+        whether the copies took much longer than they do on a quiet device.
         """
         stage, run = self._stage(request), self.runs[request["run"]]
-        case = _case(stage.task.timing_cases, request["case_id"])
-        stage.looked, stage.shown = None, []
-        if request["look"]:
-            known = self.draws.draw(run.had, stage.task, case, "timing").sets[0]
-            stage.looked = secrets.randbelow(len(stage.pool)), known
-        for index, slots in enumerate(stage.pool):
-            if stage.looked and stage.looked[0] == index:
-                stage.shown.append(stage.looked[1].inputs)
-            else:
-                stage.shown.append(self.draws.inputs(run.had, stage.task, case))
-            self._fill(stage, stage.shown[-1], slots)
-        stage.region.poison(stage.out[0][0].offset, max(s.offset + s.nbytes for s in stage.out[-1]))
+        case, pool = _case(stage.task.timing_cases, request["case_id"]), stage.pool[: request["count"]]
+        known = self.draws.draw(run.had, stage.task, case, "timing").sets[0]
+        stage.looked = secrets.randbelow(len(pool)), known
+        stage.shown = [
+            known.inputs if index == stage.looked[0] else self.draws.inputs(run.had, stage.task, case)
+            for index in range(len(pool))
+        ]
+        with self.copies.watched((stage.task.name, case.case_id), len(pool)):
+            for shown, slots in zip(stage.shown, pool, strict=True):
+                self._fill(stage, shown, slots)
+        stage.region.poison(*stage.arena)
         self._synchronize()
-        if not request["reference"]:
-            return {}
-        reference = self._reference(stage.task, case)
-        values = [stage.region.tensors(slots) for slots in stage.pool]
-        return {"ns": reference.times(values, request["method"])}
+        answer: dict[str, Any] = {"disturbed": self.copies.disturbed()}
+        if request["reference"] and not answer["disturbed"]:
+            reference = self._reference(stage.task, case)
+            answer["ns"] = reference.times([stage.region.tensors(slots) for slots in pool], request["method"])
+        return answer
 
     def verify_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Compare the outputs of the looked-at call of the last batch, and see whether the inputs are intact.
+        """Compare the outputs of the looked-at call of the last batch, and see whether inputs are intact.
 
-        `last` names the slot and the set of inputs of the last call.
+        `outputs` are the offsets of every set's outputs as the child says, `last` is the set of the last call.
         `seen_at` is when the outputs had been copied, by the clock that all processes share: what is compared was there
         then, whatever the child said about being done.
         """
         stage = self._stage(request)
         assert stage.looked is not None
         index, known = stage.looked
-        found = self.costs.look(stage.region.tensors(stage.out[index]))
+        outputs = request["outputs"]
+        said = outputs[index] if isinstance(outputs, list) and index < len(outputs) else None
+        places = stage.found(said)
+        if places is None:
+            return {"mismatch": "the process does not say where its outputs are", "seen_at": time.monotonic()}
+        found = tuple(tensor.clone() for tensor in places)
+        self._synchronize()
         seen_at = time.monotonic()
         bad = stage.suspicion(known, stage.pool[index], found)
-        slot, shown = stage.slots[request["last"][0]], stage.shown[request["last"][1]]
-        kept = [p for p in range(len(slot)) if p not in stage.task.writes]
-        changed = torch.stack([differs(stage.region.tensor(slot[p]), shown[p]) for p in kept]).tolist()
+        slots, shown = stage.pool[request["last"]], stage.shown[request["last"]]
+        kept = [p for p in range(len(slots)) if p not in stage.task.writes]
+        changed = [int(differs(stage.region.tensor(slots[p]), shown[p])) for p in kept]
         wrong = None
         if int(bad):
             wrong = stage.why(known, stage.pool[index], found)
@@ -305,7 +301,7 @@ def serve(channel: Channel, judge: Judge) -> None:
     served = {
         "describe": judge.describe, "shapes": judge.shapes, "open_check": judge.open_check,
         "verify_check": judge.verify_check, "open_timing": judge.open_timing, "fill": judge.fill,
-        "verify_timing": judge.verify_timing, "overhead": judge.overhead, "end": judge.end, "free": judge.free,
+        "verify_timing": judge.verify_timing, "end": judge.end, "free": judge.free,
     }  # fmt: skip
     while True:
         try:

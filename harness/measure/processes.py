@@ -167,10 +167,10 @@ class Child:
         return f"exit status {self.exit_status}"
 
 
-def number(answer: Mapping[str, Any], name: str, stage: str) -> float:
-    """Return a number of a child's answer. Raises Failed if it is none, for foreign code may have answered."""
+def number(answer: Mapping[str, Any], name: str, stage: str, most: float = 1e9) -> float:
+    """Return a number of a child's answer, from 0 to below `most`. Raises Failed if there is none."""
     value = answer.get(name)
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e9:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < most:
         return float(value)
     raise Failed("rejected", stage, f"the process answered without the number '{name}'")
 

@@ -17,16 +17,12 @@ def floor_ns(case: Case, device: Mapping[str, Any]) -> float:
     """Return nanoseconds below which no kernel can be; 0 where the device is not known.
 
     `device` is what the judge says of the GPU: peak_bytes_per_s, L2_cache_size, multi_processor_count, sm_clock_hz.
-    What fits in the L2 cache need not have reached memory when the kernel ends, and does not count.
+    Of what the kernel writes, as much as the L2 cache holds need not have reached memory when it ends, and does not
+    count; inputs are cold.
     """
     if not device:
         return 0.0
-    moved = max(case.bytes - 2 * device["L2_cache_size"], 0)
+    moved = max(case.bytes - device["L2_cache_size"], 0)
     seconds = moved / device["peak_bytes_per_s"]
     rate = device["multi_processor_count"] * device["sm_clock_hz"] * OPERATIONS_PER_CYCLE
     return max(seconds, case.flops / rate) * 1e9 / FASTER_THAN_PEAK
-
-
-def write_back_ns(device: Mapping[str, Any]) -> float:
-    """Return nanoseconds that a full L2 cache takes to reach memory: work that a kernel leaves behind when it ends."""
-    return 1e9 * device["L2_cache_size"] / device["peak_bytes_per_s"]

@@ -10,7 +10,7 @@ import torch
 
 import tasks
 from harness.measure.library import Known
-from harness.measure.region import Region, Slot
+from harness.measure.region import Form, Region, Slot
 from tasks.spec import Case, Task
 
 
@@ -21,9 +21,9 @@ class Stage:
     task: Task
     region: Region
     calls: list[tuple[Case, Known, list[Slot], list[Slot]]] = field(default_factory=list)
-    slots: list[list[Slot]] = field(default_factory=list)
     pool: list[list[Slot]] = field(default_factory=list)
-    out: list[list[Slot]] = field(default_factory=list)
+    arena: tuple[int, int] = (0, 0)  # first offset and last of what the kernel allocates
+    out: list[Form] = field(default_factory=list)  # forms of the outputs of a timed call
     looked: tuple[int, Known] | None = None  # the set of the last batch whose outputs are looked at
     shown: list[tuple[torch.Tensor, ...]] = field(default_factory=list)  # what the sets of the last batch held
 
@@ -40,6 +40,18 @@ class Stage:
         else:
             bad = known.bad(found)
         return torch.stack([bad.to(torch.int64), *changed]).sum()
+
+    def found(self, offsets: Any) -> tuple[torch.Tensor, ...] | None:
+        """Return the outputs that lie at these offsets, as a child says; None if they cannot."""
+        if not isinstance(offsets, list) or len(offsets) != len(self.out):
+            return None
+        slots = []
+        for offset, form in zip(offsets, self.out, strict=True):
+            itemsize = getattr(torch, form.dtype).itemsize
+            if type(offset) is not int or offset % itemsize or not 0 <= offset <= self.region.nbytes - form.nbytes:
+                return None
+            slots.append(Slot(offset, *form))
+        return self.region.tensors(slots)
 
     def why(self, known: Known, inputs: Sequence[Slot], found: tuple[torch.Tensor, ...]) -> str:
         """Return what is wrong, in one line."""

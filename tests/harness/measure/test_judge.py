@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tasks
-from harness.measure.copy_costs import LAUNCH_NS, CopyCosts
+from harness.measure.copies import Copies
 from harness.measure.judge import Judge
 
 
@@ -51,10 +51,13 @@ def test_a_run_keeps_no_inputs_that_it_was_shown(judge):
     assert all(isinstance(number, int) for number in judge.runs[1].had)
 
 
-def test_copies_that_were_slowed_do_not_widen_what_is_allowed():
-    costs = CopyCosts("cpu", lambda: None, peak_bytes_per_s=1e12)
-    nbytes, most = 6_000_000, 2 * 6_000_000 / 0.6e12 * 1e9 + 2 * LAUNCH_NS
-    assert costs._believe(("calls", "a"), 1e9, nbytes, 2) == pytest.approx(most)
-    assert costs._believe(("calls", "a"), 30_000.0, nbytes, 2) == 30_000.0
-    assert costs._believe(("calls", "a"), 50_000.0, nbytes, 2) == 30_000.0
-    assert costs._believe(("calls", "b"), 50_000.0, nbytes, 2) == 50_000.0
+def test_copies_that_take_much_longer_than_they_can_tell_of_somebody_else():
+    copies = Copies("cpu")
+    key = ("rms_norm", "a case")
+    assert not copies.slow(key, 16, 16 * 100_000.0)
+    assert not copies.slow(key, 16, 16 * 130_000.0)
+    assert copies.slow(key, 16, 16 * 200_000.0)
+    assert not copies.slow(key, 32, 32 * 90_000.0)
+    assert copies.slow(key, 16, 16 * 90_000.0 * 1.5 + 200_001.0)
+    assert not copies.slow(key, 1, 90_000.0 * 1.5 + 150_000.0)  # too short to tell
+    assert not copies.slow(("rms_norm", "another"), 16, 16 * 900_000.0)
