@@ -140,7 +140,7 @@ class Course:
             factor = self._audit(child, request, opened, claimed, audited)
             self.seconds["timing_s"] += time.monotonic() - started
         child.ask("timing", self.limits.timing_s, {"do": "detach"})
-        return replace(times, candidate_ns=tuple(factor * ns for ns in times.candidate_ns))
+        return replace(times, candidate_ns=tuple(round(factor * ns) for ns in times.candidate_ns))
 
     def _prepare(self, child: Child, case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
         """Open the timing stage and have the child get ready; returns what the judge opened and what the child said."""
@@ -207,8 +207,8 @@ class Course:
             ):  # fmt: skip
                 for value in values:
                     place = next(order)
-                    if isinstance(value, float) and math.isfinite(value) and value > 0:
-                        times.append(value)
+                    if isinstance(value, float) and math.isfinite(value) and value >= 1:
+                        times.append(round(value))
                         places.append(place)
                     else:
                         dropped += 1

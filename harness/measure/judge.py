@@ -122,9 +122,7 @@ class Judge:
         """
         fit = [region for region in run.regions if nbytes <= region.nbytes]
         if fit:
-            region = min(fit, key=lambda r: r.nbytes)
-            region.poison(0, nbytes)
-            return region
+            return min(fit, key=lambda r: r.nbytes)
         nbytes = self.largest[task.name] = max(nbytes, self.largest.get(task.name, 0))
         try:
             region = self.regions.take(nbytes, run.holder)
@@ -148,6 +146,7 @@ class Judge:
                 inputs = layout.place([Form.of(t) for t in known.inputs])
                 calls.append((case, known, inputs, layout.place(known.outputs)))
         stage = Stage(task, self._take(run, task, layout.nbytes), calls)
+        stage.region.poison(0, layout.nbytes)
         for _, known, inputs, _ in calls:
             self._fill(stage, known.inputs, inputs)
         self._synchronize()

@@ -11,7 +11,7 @@ STAGES = ("build", "check", "timing")
 
 @dataclass(frozen=True)
 class CaseTimes:
-    """Raw samples of one timing case in nanoseconds, with their place in the recorded order of both sides."""
+    """Raw samples of one timing case in whole nanoseconds, with their place in the recorded order of both sides."""
 
     case_id: str
     candidate_ns: tuple[float, ...]
