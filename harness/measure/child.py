@@ -96,7 +96,14 @@ def _run(channel: Channel, workdir: Path, device: str, missing: Sequence[str], s
         "reset": runner.reset,
     }  # fmt: skip
     if device == "cuda":
-        served |= {"prepare": runner.prepare, "batch": runner.timing.batch, "audit": runner.timing.audit}
+        timing = runner.timing
+        served |= {
+            "calibrate": timing.calibrate,
+            "idle": timing.idle,
+            "prepare": runner.prepare,
+            "batch": timing.batch,
+            "audit": timing.audit,
+        }
     serve_measurement(channel, served, go_on=shared)
 
 

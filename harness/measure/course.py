@@ -34,17 +34,14 @@ JUDGE_S = 300.0
 
 # A claimed time is believed if the engine's own watch over calls on fresh inputs does not contradict it. No call is
 # followed by another on the same inputs, and nothing but calls is between the request and the answer.
-AUDIT_TRIES = 25
+AUDIT_TRIES = 8
 AUDIT_PAUSE_S = 0.02
 AUDIT_FACTOR = 1.05
 AUDIT_SLACK_NS = 4_000.0  # per call
 AUDIT_HOST_NS = 12_000.0  # that a replay takes on the host, if that is longer than on the device
-# Per audit, whatever its length: the request and its answer, the question to the judge, and the GPU's way from the
-# judge's context to the child's and back. On an H200 it is 0.75 to 1.05 ms.
-AUDIT_MESSAGE_NS = 1_050_000.0
 LOOK_RATE = 0.6  # of the memory's peak, at which the judge copies the outputs that it looks at
-# Eager calls may take longer on the host than on the device. Then they are not faster than the watch says.
-EAGER_TRIES = 4
+IDLE_AUDITS = 2  # by which each process shows, before it has foreign code, what an audit takes without its calls
+MOST_FACTOR = 1.5  # a claim that the watch contradicts by more is no mistake
 QUIET_TRIES = 25
 MOST_ARENAS = 4  # that are tried, each larger than the one before
 # What a child may say of its compiled kernels.
@@ -86,6 +83,8 @@ class Course:
         """Load, check, time, check again; `cache` is the folder in the child's that holds what was built ahead."""
         limits, task = self.limits, tasks.get(self.task)
         self.seconds["context_s"] = child.context_s
+        if self.engine.device == "cuda" and not self.holder:
+            self.idle_audits(child)
         started = time.monotonic()
         code = tasks.candidate_source(self.task, self.code)
         child.ask("build", limits.build_s, {"do": "load", "code": code, "cache": cache})
@@ -102,6 +101,20 @@ class Course:
             self.seconds["check_s"] += self.check(child, limits.check_s, self.checked[:CASES_CHECKED_AGAIN])
             self.seconds["compile_s"] += first
             self.facts = _facts(child.ask("check", limits.check_s, {"do": "facts"}).get("facts"))
+
+    def idle_audits(self, child: Child) -> None:
+        """Learn what an audit takes without its calls, from a process that has no foreign code yet.
+
+        That is the request and its answer, the question to the judge, and the GPU's way from the judge's context to the
+        child's and back: most of a millisecond.
+        """
+        with self._turn(), self.engine.children.only(child.pid):
+            child.ask("start", self.limits.start_s, {"do": "calibrate"})
+            for _ in range(IDLE_AUDITS):
+                with stopped(child.pid):
+                    ready_at = self.judge({"do": "glance"})["at"]
+                child.ask("start", self.limits.start_s, {"do": "idle"})
+                self.engine.messages.append((self.judge({"do": "glance"})["at"] - ready_at) * 1e9)
 
     def _lent(self, child: Child, opened: dict[str, Any]) -> dict[str, Any]:
         return {**opened, "region": opened["handle"], "handle": self.engine.lend(opened["handle"], child)}
@@ -181,7 +194,7 @@ class Course:
             with stopped(child.pid):
                 filled = self.judge({"do": "fill", **request})
                 if not filled["disturbed"]:
-                    return {**filled, "at": time.monotonic()}
+                    return filled
         raise Disturbed(f"case {request['case_id']}: something else uses the GPU")
 
     def _sample(self, child: Child, request: Mapping[str, Any], sets: int) -> CaseTimes:
@@ -250,15 +263,16 @@ class Course:
 
         The child gets inputs that it has not seen, and the watch stops when the judge has the outputs that it looks at,
         of a set drawn at random, and not when the child says that it is done. Nothing is allowed for but the calls and
-        the messages. Of graphs the claim must be right, of eager calls the watch is believed if it says more. Raises
-        Contradicted, or Disturbed if something else uses the GPU.
+        the messages. If it says more than the claim, it is believed: eager calls may take longer on the host than on
+        the device. Of graphs, it may not say much more. Raises Contradicted, or Disturbed if something else uses the
+        GPU.
         """
         calls, case_id = len(opened["pool"]), request["case_id"]
         peak = self.engine.described["device"]["peak_bytes_per_s"]
-        message = AUDIT_MESSAGE_NS + 2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak)
+        message = self.engine.message_ns + 2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak)
         bound = max(AUDIT_FACTOR * claimed_ns + AUDIT_SLACK_NS, AUDIT_HOST_NS) + message / calls
         per_call = math.inf
-        for attempt in range(AUDIT_TRIES if audited == "graph" else EAGER_TRIES):
+        for attempt in range(AUDIT_TRIES):
             # The driver setting up or tearing down another child's context holds up launches for a while. That only
             # ever makes an audit longer, so one good one is enough.
             time.sleep(AUDIT_PAUSE_S if attempt else 0)
@@ -266,12 +280,13 @@ class Course:
             filled = self._filled(child, {**request, "count": calls, "reference": False})
             said = child.ask("timing", self.limits.timing_s, {"do": "audit", "order": order})
             seen_at = self._verify(request, said.get("outputs"), order[-1])
-            per_call = min(per_call, (seen_at - filled["at"]) * 1e9 / calls)
+            per_call = min(per_call, (seen_at - filled["ready_at"]) * 1e9 / calls)
             if per_call <= bound:
                 self.engine.audits.append((claimed_ns, per_call, bound, attempt, calls))
                 return 1.0
-        if audited == "event":
-            return max(1.0, (per_call - message / calls) / claimed_ns)
+        factor = max(1.0, (per_call - message / calls) / claimed_ns)
+        if audited == "event" or factor <= MOST_FACTOR:
+            return factor
         child.kill()  # what it left on the device must not speak for it
         text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
         self._filled(child, {**request, "count": calls, "reference": False})

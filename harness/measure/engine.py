@@ -15,10 +15,12 @@ import shutil
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import tasks
 from benchmark.identity import kernel_id
@@ -35,6 +37,7 @@ from harness.measure.users import Users
 # Of the GPU's memory, what stages may reserve; the rest is for the judge and the contexts.
 MEMORY_SHARE = 0.5
 CONTEXTS = 9
+REMEMBERED, QUICK = 256, 0.25
 DISTURBED_PAUSES_S = (5.0, 20.0, 60.0)  # a kernel that does not end may keep the GPU busy until its deadline
 
 
@@ -70,6 +73,7 @@ class Engine:
         self.judge_s: dict[str, float] = {}
         # Of each audit that passed, ns per call: claimed, the engine's watch, its bound; and then tries, calls.
         self.audits: list[tuple[float, float, float, int, int]] = []
+        self.messages: deque[float] = deque(maxlen=REMEMBERED)  # ns of audits without calls
         self.numbers = itertools.count()
         self._revival = threading.Lock()
         self._aborted = False
@@ -99,6 +103,11 @@ class Engine:
     def session(self) -> dict[str, Any]:
         """The `sessions` row of the engine's own isolation level."""
         return self.sessions[self.isolation]
+
+    @property
+    def message_ns(self) -> float:
+        """Nanoseconds that an audit takes without its calls: those of a quick one, for the quickest of a few counts."""
+        return float(np.quantile(self.messages, QUICK))
 
     @property
     def lane_counts(self) -> dict[str, int]:

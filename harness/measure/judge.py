@@ -63,6 +63,7 @@ class Judge:
             self.driver = Driver()
             self.memory_bytes = properties.total_memory
         self.copies = Copies(device)
+        self.tiny = torch.zeros(1, device=device)
         keep = int(SPARE_SHARE * self.memory_bytes) if device == "cuda" else 0
         self.regions = Regions(device, self.driver, folder, keep)
         shares = (LIBRARY_SHARE, PLAIN_SHARE)
@@ -205,10 +206,11 @@ class Judge:
         return self.references[key]
 
     def fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Put values that the kernel has not seen into the first `count` sets, poison the arena, time the reference.
+        """Poison the arena, put values that the kernel has not seen into the first `count` sets, time the reference.
 
-        One set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them. `disturbed` is
-        whether the copies took much longer than they do on a quiet device.
+        One set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them. `ready_at` is
+        when the values can have been there, `disturbed` whether the copies or the reference took much longer than they
+        do on a quiet device.
         """
         stage, run = self._stage(request), self.runs[request["run"]]
         case, pool = _case(stage.task.timing_cases, request["case_id"]), stage.pool[: request["count"]]
@@ -218,16 +220,27 @@ class Judge:
             known.inputs if index == stage.looked[0] else self.draws.inputs(run.had, stage.task, case)
             for index in range(len(pool))
         ]
-        with self.copies.watched((stage.task.name, case.case_id), len(pool)):
-            for shown, slots in zip(stage.shown, pool, strict=True):
-                self._fill(stage, shown, slots)
+        # The copies come last, and the earliest moment at which they can be complete counts: kernels may wait for them.
         stage.region.poison(*stage.arena)
         self._synchronize()
+        began, kind = time.monotonic(), (stage.task.name, case.case_id)
+        with self.copies.watched(kind, len(pool)):
+            for shown, slots in zip(stage.shown, pool, strict=True):
+                self._fill(stage, shown, slots)
+        self._synchronize()
         answer: dict[str, Any] = {"disturbed": self.copies.disturbed()}
+        answer["ready_at"] = began + self.copies.least[kind] * len(pool) / 1e9 if self.copies.least else began
         if request["reference"] and not answer["disturbed"]:
             reference = self._reference(stage.task, case)
             answer["ns"] = reference.times([stage.region.tensors(slots) for slots in pool], request["method"])
+            answer["disturbed"] = reference.slow(answer["ns"], request["method"])
         return answer
+
+    def glance(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        """Do next to nothing on the device, and say when that was done."""
+        self.tiny.add_(1)
+        self._synchronize()
+        return {"at": time.monotonic()}
 
     def verify_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compare the outputs of the looked-at call of the last batch, and see whether inputs are intact.
@@ -241,7 +254,7 @@ class Judge:
         index, known = stage.looked
         outputs = request["outputs"]
         said = outputs[index] if isinstance(outputs, list) and index < len(outputs) else None
-        places = stage.found(said)
+        places = stage.found(said, index)
         if places is None:
             return {"mismatch": "the process does not say where its outputs are", "seen_at": time.monotonic()}
         found = tuple(tensor.clone() for tensor in places)
@@ -300,7 +313,7 @@ def serve(channel: Channel, judge: Judge) -> None:
     served = {
         "describe": judge.describe, "shapes": judge.shapes, "open_check": judge.open_check,
         "verify_check": judge.verify_check, "open_timing": judge.open_timing, "fill": judge.fill,
-        "verify_timing": judge.verify_timing, "end": judge.end, "free": judge.free,
+        "verify_timing": judge.verify_timing, "glance": judge.glance, "end": judge.end, "free": judge.free,
     }  # fmt: skip
     while True:
         try:

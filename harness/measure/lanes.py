@@ -176,6 +176,8 @@ class Lane:
         engine = self.engine
         if self.child is None:
             self.child, self.measured = engine.start_runner("shared"), 0
+            if engine.device == "cuda":
+                self._course(job).idle_audits(self.child)
             self.child.becomes_foreign()
             self.lanes.counts["children"] += 1
         self.measured += 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +14,7 @@ from harness.measure.cupti import Trace
 from harness.measure.region import Driver, hold_cycles
 
 SLOTS = 2
+REMEMBERED, SLOWER = 64, 1.15
 
 
 class Reference:
@@ -25,6 +28,7 @@ class Reference:
     ) -> None:
         self.run, self.data, self.flush = run, data, flush
         self.hold_cycles = hold_cycles(Driver())
+        self.medians: dict[str, deque[float]] = {}
         self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event, torch.cuda.Event]] = []
         for one in data:
             for _ in range(3):
@@ -51,6 +55,15 @@ class Reference:
                 self.run(one)
                 end.record()
             self.graphs.append((graph, start, end))
+
+    def slow(self, times: Sequence[float], method: str) -> bool:
+        """Return whether these times are much longer than the last ones were at best: something may hold it up.
+
+        It is also told of those that are, so that a device which has become slower is believed in the end.
+        """
+        known, median = self.medians.setdefault(method, deque(maxlen=REMEMBERED)), statistics.median(times)
+        known.append(median)
+        return median > SLOWER * min(known)
 
     def times(self, batch: Sequence[Sequence[torch.Tensor]], method: str) -> list[float]:
         """Return nanoseconds of one cold call on each set of fresh values."""

@@ -7,6 +7,7 @@ expected outputs among them. On the CPU it is a file.
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import os
 import tempfile
@@ -41,6 +42,10 @@ class Form(NamedTuple):
         if dtype not in DTYPES:
             raise TypeError(f"a tensor of dtype {dtype} cannot be shared; known dtypes: {', '.join(DTYPES)}")
         return cls(tuple(tensor.shape), dtype, tensor.numel() * tensor.element_size())
+
+    @property
+    def itemsize(self) -> int:
+        return self.nbytes // math.prod(self.shape) if self.nbytes else 1
 
 
 @dataclass(frozen=True)

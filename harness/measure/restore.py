@@ -21,7 +21,13 @@ LEFT_BEHIND_BYTES = 64 << 20
 WATCHED = (
     "torch", "torch.nn.functional", "torch.cuda", "torch.backends.cuda", "torch.linalg", "torch.library", "triton",
     "triton.language", "triton.runtime.jit", "triton.runtime.autotuner", "triton.compiler.compiler", "time", "math",
-    "random", "os", "gc", "threading", "inspect", "builtins",
+    "random", "os", "gc", "threading", "inspect", "builtins", "harness.measure.arena", "harness.measure.protocol",
+    "harness.measure.region", "harness.measure.runner", "harness.measure.timing",
+)  # fmt: skip
+WATCHED_CLASSES = (
+    "torch.Tensor", "torch.cuda.Event", "torch.cuda.CUDAGraph", "harness.measure.arena.Arena",
+    "harness.measure.protocol.Channel", "harness.measure.region.Region", "harness.measure.region.Driver",
+    "harness.measure.runner.Runner", "harness.measure.timing.Timing",
 )  # fmt: skip
 
 
@@ -59,9 +65,16 @@ def _set_environment(value: dict[str, str]) -> None:
     os.environ.update(value)
 
 
-def _names(module: ModuleType | type) -> dict[str, int]:
-    """Return the identities of a module's or class's functions and classes; its data may change by itself."""
-    return {name: id(value) for name, value in vars(module).items() if callable(value) or isinstance(value, property)}
+def _names(module: ModuleType | type) -> dict[str, tuple[int, int]]:
+    """Return the identities of a module's or class's functions and classes, and of what they run.
+
+    Its data may change by itself.
+    """
+    return {
+        name: (id(value), id(getattr(value, "__code__", None)))
+        for name, value in vars(module).items()
+        if callable(value) or isinstance(value, property)
+    }
 
 
 class Baseline:
@@ -71,12 +84,16 @@ class Baseline:
         self.torch, self.cuda = torch, cuda
         self.settings = _settings(torch)
         self.values = {name: read() for name, (read, _) in self.settings.items()}
-        self.members: dict[str, tuple[ModuleType | type, dict[str, int]]] = {}
+        self.members: dict[str, tuple[ModuleType | type, dict[str, tuple[int, int]]]] = {}
         for name in WATCHED:
             module = builtins if name == "builtins" else sys.modules.get(name)
             if module is not None:
                 self.members[name] = (module, _names(module))
-        self.members["torch.Tensor"] = (torch.Tensor, _names(torch.Tensor))
+        for name in WATCHED_CLASSES:
+            where, _, plain = name.rpartition(".")
+            owner = getattr(sys.modules.get(where), plain, None)
+            if isinstance(owner, type):
+                self.members[name] = (owner, _names(owner))
         self.threads = set(threading.enumerate())
         self.finders = list(sys.meta_path), list(sys.path_hooks)
         self.signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
@@ -102,6 +119,8 @@ class Baseline:
         anomalies += self._changed_members()
         if extra := [t.name for t in threading.enumerate() if t not in self.threads and t.is_alive()]:
             anomalies.append(f"a thread goes on: {extra[0]}")
+        if sys.getprofile() or sys.gettrace():
+            anomalies.append("a profiler or tracer was left on")
         if (sys.meta_path, sys.path_hooks) != self.finders:
             anomalies.append("import hooks changed")
         if any(signal.getsignal(n) != handler for n, handler in self.signals.items()):

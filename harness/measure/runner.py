@@ -79,8 +79,6 @@ class Runner:
             built = self.workdir / request["cache"]
             os.environ["TRITON_CACHE_DIR"] = str(built / "triton")
             nvrtc.use_compiled_cache(built / "nvrtc")
-        if self.device == "cuda" and not self.loaded:
-            self.timing.calibrate()
         self.loaded += 1
         self.kernel = load_kernel(self.workdir, request["code"], self.module_name)
         return {}

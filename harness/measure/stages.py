@@ -41,16 +41,23 @@ class Stage:
             bad = known.bad(found)
         return torch.stack([bad.to(torch.int64), *changed]).sum()
 
-    def found(self, offsets: Any) -> tuple[torch.Tensor, ...] | None:
-        """Return the outputs that lie at these offsets, as a child says; None if they cannot."""
+    def found(self, offsets: Any, index: int) -> tuple[torch.Tensor, ...] | None:
+        """Return the outputs of set `index` that lie at these offsets, as a child says; None if they cannot.
+
+        They can lie in the arena, or be an input that kernels write to.
+        """
         if not isinstance(offsets, list) or len(offsets) != len(self.out):
             return None
+        written = [self.pool[index][place].offset for place in self.task.writes]
+        first, last = self.arena
         slots = []
         for offset, form in zip(offsets, self.out, strict=True):
-            itemsize = getattr(torch, form.dtype).itemsize
-            if type(offset) is not int or offset % itemsize or not 0 <= offset <= self.region.nbytes - form.nbytes:
+            fits = type(offset) is int and (
+                offset in written or (first <= offset <= last - form.nbytes and not offset % form.itemsize)
+            )
+            if form.nbytes and not fits:
                 return None
-            slots.append(Slot(offset, *form))
+            slots.append(Slot(offset if form.nbytes else 0, *form))
         return self.region.tensors(slots)
 
     def why(self, known: Known, inputs: Sequence[Slot], found: tuple[torch.Tensor, ...]) -> str:
