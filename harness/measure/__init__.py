@@ -24,12 +24,17 @@ class NoDevice(OSError):
 
 
 class Backend(Protocol):
-    """Anything that measures kernels: local GPUs, a cluster, the interpreter, a replay of recorded results."""
+    """Anything that measures kernels: local GPUs, a cluster, the interpreter, a replay of recorded results.
+
+    `isolation` is the level for one kernel; None is that of the backend.
+    """
 
     @property
     def session(self) -> dict[str, Any]: ...
 
-    def submit(self, task: str, code: str, language: str | None = None) -> Future[Measurement]: ...
+    def submit(
+        self, task: str, code: str, language: str | None = None, isolation: str | None = None
+    ) -> Future[Measurement]: ...
 
     def close(self) -> None: ...
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any
 
-from harness.measure import Backend, Measurement, open_backend
+from harness.measure import Backend, open_backend
 
 PRECISION = 0.01  # half-width of the 95% interval of the median of a case, as a share of it
 SEARCH_BACKENDS = ("cuda", "cpu", "ray", "replay")
@@ -32,19 +31,6 @@ def open_live_backend(
     where = {"ray": address} if name == "ray" else {"gpus": gpus}
     with open_backend(kind, workers=workers, isolation=isolation, precision=PRECISION, **where) as backend:
         yield backend
-
-
-class _Isolating(Protocol):
-    """A backend that measures a kernel at the isolation level that it is told."""
-
-    def submit(
-        self, task: str, code: str, language: str | None = None, isolation: str | None = None
-    ) -> Future[Measurement]: ...
-
-
-def submit_strict(backend: Backend, task: str, code: str, language: str) -> Future[Measurement]:
-    """Queue one kernel in `strict` on a backend that measures in `shared`; see its `submit`."""
-    return cast(_Isolating, backend).submit(task, code, language, "strict")
 
 
 def session_rows(backend: Backend) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from harness.measure import Backend, Measurement
-from harness.search.backends import submit_strict
 from harness.search.node import Node
 
 POLL_SECONDS = 0.25
@@ -55,7 +54,7 @@ class Measuring:
 
     def _submit(self, node: Node, role: str) -> Future[Measurement]:
         if role == CONFIRMATION:
-            return submit_strict(self._backend, self._task, node.code, node.language)
+            return self._backend.submit(self._task, node.code, node.language, isolation="strict")
         return self._backend.submit(self._task, node.code, node.language)
 
     def _withdraw(self) -> bool:

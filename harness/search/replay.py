@@ -43,8 +43,10 @@ class ReplayBackend:
             raise NotRecorded(f"kernel {key} of task '{task}' is not in the recording; replay only recorded children")
         return replace(found, session_id=self.session["session_id"])
 
-    def submit(self, task: str, code: str, language: str | None = None) -> Future[Measurement]:
-        """Return the recorded measurement as a finished future. Raises NotRecorded if there is none."""
+    def submit(
+        self, task: str, code: str, language: str | None = None, isolation: str | None = None
+    ) -> Future[Measurement]:
+        """Return the recorded measurement, of whatever level, as a finished future. Raises NotRecorded without one."""
         found = self.peek(task, code)
         with self._lock:
             if found.kernel_id in self._charged:

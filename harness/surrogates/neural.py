@@ -47,7 +47,7 @@ class NeuralPair(Learned):
         rng = np.random.default_rng(self.seed)
         per_epoch = -(-len(features) // BATCH)
         epochs = max(1, min(self.epochs, self.steps // per_epoch))
-        with _one_thread(), torch.random.fork_rng(devices=[]):
+        with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self._model = model = self._new_model()
             model[0].standardise(features)
@@ -75,7 +75,7 @@ class NeuralPair(Learned):
 
         assert self._model is not None
         parts: list[tuple[np.ndarray, ...]] = [(np.zeros((0, 8)), np.zeros(0), np.zeros(0))]
-        with torch.no_grad(), _one_thread():
+        with torch.no_grad(), one_thread():
             for _, part in batches(featurise(queries), BATCH):
                 logits, log2, fail = self._model(part)
                 outputs = (torch.softmax(logits, dim=1), log2, torch.sigmoid(fail))
@@ -109,7 +109,7 @@ def _torch() -> Any:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """Keep to one thread: how a sum is split shows in its last bits, and busy cores do not stall each other."""
     torch = _torch()
     before = torch.get_num_threads()

@@ -14,7 +14,7 @@ import numpy as np
 from benchmark.bins import Floats
 from harness.train.adapted import Adapted
 from harness.train.answers import balanced_order, examples, judge, read
-from harness.train.policy_gradient import SCALES
+from harness.train.policy_gradient import require_sensible
 from harness.train.rewards import SUPERVISED, Reward, reward
 from harness.train.rows import Rows
 from harness.train.validation import measures
@@ -49,12 +49,7 @@ class ModelSettings:
     policy: str = "lm"
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("batch", 1), ("group", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
-        if self.advantage_scale not in SCALES:
-            known = ", ".join(SCALES)
-            raise ValueError(f"unknown scale '{self.advantage_scale}' of advantages; expected one of {known}")
+        require_sensible(self)
         if self.reward == SUPERVISED:
             raise ValueError("policy lm has no supervised training: its warm start is all that it is shown")
 

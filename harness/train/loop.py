@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from harness.surrogates.neural import one_thread
 from harness.surrogates.saved import load as load_surrogate
 from harness.train import checkpoint
 from harness.train.checkpoint import State
 from harness.train.compact import Compact, forecasts, mean_forecast, new_model, sample
-from harness.train.policy_gradient import SCALES, group_advantages, policy_loss
+from harness.train.policy_gradient import group_advantages, policy_loss, require_sensible
 from harness.train.rewards import SUPERVISED, Reward, reward
 from harness.train.rows import Rows, batch_rows
 from harness.train.validation import measures, objective
@@ -44,16 +44,7 @@ class Settings:
     policy: str = "compact"
 
     def __post_init__(self) -> None:
-        for name, least in (("steps", 1), ("batch", 1), ("group", 2), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}, expected at least {least}")
-        if not 0 < self.learning_rate < 1:
-            raise ValueError(f"learning rate is {self.learning_rate}, expected between 0 and 1")
-
-        if self.advantage_scale not in SCALES:
-            raise ValueError(
-                f"unknown scale '{self.advantage_scale}' of advantages; expected one of {', '.join(SCALES)}"
-            )
+        require_sensible(self)
 
     def rewarded(self) -> Reward | None:
         """Return the reward; None for supervised training. Raises RewardError."""
@@ -90,7 +81,7 @@ def train(
     RewardError, and CheckpointError for a checkpoint that does not fit.
     """
     started, rewarded = time.monotonic(), settings.rewarded()
-    with _one_thread(), torch.random.fork_rng(devices=[]):
+    with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = _begin(settings, rows)
         optimiser = torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=WEIGHT_DECAY)
@@ -183,13 +174,3 @@ def _judge(model: torch.nn.Module, validation: Rows, rewarded: Reward | None, st
     state.reward_sum, state.reward_steps = 0.0, 0
     state.history.append(line)
     return line
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

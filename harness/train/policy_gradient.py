@@ -6,6 +6,8 @@ clipped objectives bound, is 1.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +15,21 @@ from torch import Tensor
 from benchmark.bins import Floats
 
 SCALES = ("batch", "group", "none")
+
+
+def require_sensible(settings: Any) -> None:
+    """Raise ValueError, naming the field, for settings of a run with which no policy gradient can be computed."""
+    for name, least in (("steps", 1), ("batch", 1), ("group", 2), ("seed", 0)):
+        if getattr(settings, name) < least:
+            raise ValueError(f"{name} is {getattr(settings, name)}, expected at least {least}")
+    if not 0 < settings.learning_rate < 1:
+        raise ValueError(f"learning rate is {settings.learning_rate}, expected between 0 and 1")
+    _require_scale(settings.advantage_scale)
+
+
+def _require_scale(scale: str) -> None:
+    if scale not in SCALES:
+        raise ValueError(f"unknown scale '{scale}' of advantages; expected one of {', '.join(SCALES)}")
 
 
 def group_advantages(rewards: Floats, scale: str = "batch") -> Floats:
@@ -28,8 +45,7 @@ def group_advantages(rewards: Floats, scale: str = "batch") -> Floats:
     n, size = rewards.shape
     if size < 2:
         raise ValueError(f"a group has {size} rollouts, expected at least 2: they are judged against each other")
-    if scale not in SCALES:
-        raise ValueError(f"unknown scale '{scale}' of advantages; expected one of {', '.join(SCALES)}")
+    _require_scale(scale)
     deviation = rewards - rewards.mean(axis=1, keepdims=True)
     # What is left of equal rewards after rounding is no difference, and must not be divided by itself.
     deviation[np.abs(deviation).max(axis=1, initial=0.0) < 1e-12] = 0.0

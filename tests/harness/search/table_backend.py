@@ -54,7 +54,9 @@ class TableBackend:
         self._rng, self._lock = random.Random(order), threading.Lock()
         self._held: list[tuple[Future[Measurement], str, str]] = []
 
-    def submit(self, task: str, code: str, language: str | None = None) -> Future[Measurement]:
+    def submit(
+        self, task: str, code: str, language: str | None = None, isolation: str | None = None
+    ) -> Future[Measurement]:
         future: Future[Measurement] = Future()
         with self._lock:
             self.submitted[code] += 1
