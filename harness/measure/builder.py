@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import tasks
 from harness.measure.launchers import MAX_STUBS
-from harness.measure.limits import Failed
+from harness.measure.limits import Failed, InfrastructureError
 from harness.measure.processes import START_S, Child, number
 from harness.measure.users import hand_over
 
@@ -97,9 +97,16 @@ class Builder:
     def _cases(self, task: str) -> dict[str, dict[str, Any]]:
         """Return the inputs of the `check` and `timing` cases of a task, by case."""
         if task not in self._shapes:
-            with self.engine.gpu:
-                self._shapes[task] = self.engine.judge.ask({"do": "shapes", "task": task}, START_S)
+            try:
+                self._ask_for_shapes(task)
+            except InfrastructureError:  # if the judge has died, there is another one
+                self.engine.revive()
+                self._ask_for_shapes(task)
         return self._shapes[task]
+
+    def _ask_for_shapes(self, task: str) -> None:
+        with self.engine.gpu:
+            self._shapes[task] = self.engine.judge.ask({"do": "shapes", "task": task}, START_S)
 
     def _calls(self, task: str, checked: Sequence[str]) -> list[Any]:
         cases = self._cases(task)

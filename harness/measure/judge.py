@@ -9,11 +9,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import platform
-import secrets
 import socket
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,23 +20,18 @@ import torch
 
 import tasks
 from harness.measure import pretend
-from harness.measure.arena import GRAIN
-from harness.measure.copies import Copies
 from harness.measure.draws import Draws
 from harness.measure.empty_kernel import empty_kernel_ns
 from harness.measure.library import Library
-from harness.measure.limits import LEAST_SETS
 from harness.measure.protocol import Channel, PeerGone
-from harness.measure.reference import SLOTS, Reference
 from harness.measure.region import Driver, Form, Layout, Region, Slot
 from harness.measure.regions import Regions
-from harness.measure.stages import Run, Stage, as_json, differs
-from tasks.spec import Case, Task
+from harness.measure.stages import Run, Stage, as_json, case_of
+from harness.measure.timed_stages import TimedStages
+from tasks.spec import Task
 
-REFERENCES = 12
 LIBRARY_SHARE, PLAIN_SHARE = 0.12, 0.10  # of the device's memory, for inputs with expected outputs and without
-LEAST_SPARE_BYTES, MOST_SPARE_BYTES = 64 << 20, 1 << 30  # of an arena, beyond the outputs
-SPARE_SHARE = 0.16  # and for regions that wait for their next run, for each holder
+SPARE_SHARE, HELD_SHARE = 0.12, 0.05  # for regions that wait for their next run: of no holder, and of each holder
 TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
 
@@ -50,7 +43,6 @@ class Judge:
         self.device = device
         self.runs: dict[int, Run] = {}
         self.tokens = itertools.count()
-        self.references: OrderedDict[tuple[str, str], Reference] = OrderedDict()
         self.driver: Driver | None = None
         self.memory_bytes = 8 << 30
         if device == "cpu":
@@ -62,10 +54,11 @@ class Judge:
             self.flush = torch.empty(max(64 << 20, 2 * properties.L2_cache_size), dtype=torch.uint8, device="cuda")
             self.driver = Driver()
             self.memory_bytes = properties.total_memory
-        self.copies = Copies(device)
+        self.timed = TimedStages(self)
         self.tiny = torch.zeros(1, device=device)
-        keep = int(SPARE_SHARE * self.memory_bytes) if device == "cuda" else 0
-        self.regions = Regions(device, self.driver, folder, keep)
+        on_gpu = self.memory_bytes if device == "cuda" else 0
+        keep = int(SPARE_SHARE * on_gpu), int(HELD_SHARE * on_gpu)
+        self.regions = Regions(device, self.driver, folder, *keep)
         shares = (LIBRARY_SHARE, PLAIN_SHARE)
         self.draws = Draws(device, *(Library(int(share * self.memory_bytes)) for share in shares))
         self.largest: dict[str, int] = {}  # bytes of the largest timing stage of a task so far
@@ -101,14 +94,14 @@ class Judge:
             for name, cases in groups.items()
         }
 
-    def _fill(self, stage: Stage, data: Sequence[torch.Tensor], slots: Sequence[Slot]) -> None:
+    def fill(self, stage: Stage, data: Sequence[torch.Tensor], slots: Sequence[Slot]) -> None:
         for place, (value, slot) in enumerate(zip(data, slots, strict=True)):
             if place in stage.task.writes:
                 stage.region.poison(slot.offset, slot.offset + slot.nbytes)
             else:
                 stage.region.tensor(slot).copy_(value)
 
-    def _open(self, request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
+    def open(self, request: Mapping[str, Any], stage: Stage) -> dict[str, Any]:
         token = next(self.tokens)
         self.runs[request["run"]].stages = {token: stage}
         return {
@@ -116,7 +109,7 @@ class Judge:
             "writes": list(stage.task.writes),
         }  # fmt: skip
 
-    def _take(self, run: Run, task: Task, nbytes: int) -> Region:
+    def take(self, run: Run, task: Task, nbytes: int) -> Region:
         """Return a region for the next stage of a run: one of its earlier stages if it is large enough.
 
         A new one is as large as any stage of the task was: making and mapping one takes longer than most stages.
@@ -140,25 +133,25 @@ class Judge:
 
         `cases` are their ids.
         """
-        task, run = tasks.get(request["task"]), self._run(request)
+        task, run = tasks.get(request["task"]), self.run(request)
         layout, calls = Layout(), []
-        for case in (_case(task.check_cases, case_id) for case_id in request["cases"]):
+        for case in (case_of(task.check_cases, case_id) for case_id in request["cases"]):
             for known in self.draws.draw(run.had, task, case, "check").sets:
                 inputs = layout.place([Form.of(t) for t in known.inputs])
                 calls.append((case, known, inputs, layout.place(known.outputs)))
-        stage = Stage(task, self._take(run, task, layout.nbytes), calls)
+        stage = Stage(task, self.take(run, task, layout.nbytes), calls)
         stage.region.poison(0, layout.nbytes)
         for _, known, inputs, _ in calls:
-            self._fill(stage, known.inputs, inputs)
-        self._synchronize()
+            self.fill(stage, known.inputs, inputs)
+        self.synchronize()
         rows: dict[str, list[dict[str, Any]]] = {}
         for case, _, inputs, outputs in calls:
             rows.setdefault(case.case_id, []).append({"inputs": as_json(inputs), "outputs": as_json(outputs)})
-        return {**self._open(request, stage), "cases": [{"case_id": k, "calls": v} for k, v in rows.items()]}
+        return {**self.open(request, stage), "cases": [{"case_id": k, "calls": v} for k, v in rows.items()]}
 
     def verify_check(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Compare every output of a checking stage; the answer names the first mismatch."""
-        stage = self._stage(request)
+        stage = self.stage(request)
         counts = [
             stage.suspicion(known, inputs, stage.region.tensors(outputs)) for _, known, inputs, outputs in stage.calls
         ]
@@ -168,110 +161,13 @@ class Judge:
                 return {"mismatch": f"case {case.case_id}: {why}"}
         return {"mismatch": None}
 
-    def open_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Lay out a timing case: sets of inputs that the kernel is bound to, and an arena for what it allocates.
-
-        There are `most` sets, or as many as fit in `nbytes` with their outputs. The arena has `arena` bytes, or if that
-        is 0, room for the outputs of all sets and some temporary memory.
-        """
-        task, run = tasks.get(request["task"]), self._run(request)
-        case = _case(task.timing_cases, request["case_id"])
-        inputs, outputs = self.draws.forms(task, case)
-        one = sum(form.nbytes for form in (*inputs, *outputs))
-        sets = min(max(request["nbytes"] // max(one, 1), LEAST_SETS), request["most"])
-        layout = Layout()
-        pool = [layout.place(inputs) for _ in range(sets)]
-        kept = sets * sum(-(-form.nbytes // GRAIN) * GRAIN for form in outputs)
-        start, size = layout.nbytes, request["arena"] or kept + min(4 * one, MOST_SPARE_BYTES) + LEAST_SPARE_BYTES
-        nbytes = start + GRAIN + size
-        region = self._take(run, task, nbytes)
-        stage = Stage(task, region, pool=pool, arena=(start, nbytes), out=outputs)
-        reference = self._reference(task, case)
-        for slots in pool:
-            self._fill(stage, self.draws.inputs(run.had, task, case), slots)
-        self._synchronize()
-        return {
-            **self._open(request, stage), "pool": [as_json(slots) for slots in pool], "arena": list(stage.arena),
-            "out": as_json(Layout().place(outputs)), "captured": bool(reference.graphs),
-        }  # fmt: skip
-
-    def _reference(self, task: Task, case: Case) -> Reference:
-        key = task.name, case.case_id
-        if key not in self.references:
-            data = [self.draws.fresh(task, case) for _ in range(SLOTS)]
-            self.references[key] = Reference(tasks.implementation(task.name).reference, data, self.flush)
-            while len(self.references) > REFERENCES:
-                self.references.popitem(last=False)
-        self.references.move_to_end(key)
-        return self.references[key]
-
-    def fill(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Poison the arena, put values that the kernel has not seen into the first `count` sets, time the reference.
-
-        One set, drawn at random, has expected outputs: `verify_timing` compares the kernel's with them. `ready_at` is
-        when the values can have been there, `disturbed` whether the copies or the reference took much longer than they
-        do on a quiet device.
-        """
-        stage, run = self._stage(request), self.runs[request["run"]]
-        case, pool = _case(stage.task.timing_cases, request["case_id"]), stage.pool[: request["count"]]
-        known = self.draws.draw(run.had, stage.task, case, "timing").sets[0]
-        stage.looked = secrets.randbelow(len(pool)), known
-        stage.shown = [
-            known.inputs if index == stage.looked[0] else self.draws.inputs(run.had, stage.task, case)
-            for index in range(len(pool))
-        ]
-        # The copies come last, and the earliest moment at which they can be complete counts: kernels may wait for them.
-        stage.region.poison(*stage.arena)
-        self._synchronize()
-        began, kind = time.monotonic(), (stage.task.name, case.case_id)
-        with self.copies.watched(kind, len(pool)):
-            for shown, slots in zip(stage.shown, pool, strict=True):
-                self._fill(stage, shown, slots)
-        self._synchronize()
-        answer: dict[str, Any] = {"disturbed": self.copies.disturbed()}
-        answer["ready_at"] = began + self.copies.least[kind] * len(pool) / 1e9 if self.copies.least else began
-        if request["reference"] and not answer["disturbed"]:
-            reference = self._reference(stage.task, case)
-            answer["ns"] = reference.times([stage.region.tensors(slots) for slots in pool], request["method"])
-            answer["disturbed"] = reference.slow(answer["ns"], request["method"])
-        return answer
-
     def glance(self, _: Mapping[str, Any]) -> dict[str, Any]:
         """Do next to nothing on the device, and say when that was done."""
         self.tiny.add_(1)
-        self._synchronize()
+        self.synchronize()
         return {"at": time.monotonic()}
 
-    def verify_timing(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Compare the outputs of the looked-at call of the last batch, and see whether inputs are intact.
-
-        `outputs` are the offsets of every set's outputs as the child says, `last` is the set of the last call.
-        `seen_at` is when the outputs had been copied, by the clock that all processes share: what is compared was there
-        then, whatever the child said about being done.
-        """
-        stage = self._stage(request)
-        assert stage.looked is not None
-        index, known = stage.looked
-        outputs = request["outputs"]
-        said = outputs[index] if isinstance(outputs, list) and index < len(outputs) else None
-        places = stage.found(said, index)
-        if places is None:
-            return {"mismatch": "the process does not say where its outputs are", "seen_at": time.monotonic()}
-        found = tuple(tensor.clone() for tensor in places)
-        self._synchronize()
-        seen_at = time.monotonic()
-        bad = stage.suspicion(known, stage.pool[index], found)
-        slots, shown = stage.pool[request["last"]], stage.shown[request["last"]]
-        kept = [p for p in range(len(slots)) if p not in stage.task.writes]
-        changed = [int(differs(stage.region.tensor(slots[p]), shown[p])) for p in kept]
-        wrong = None
-        if int(bad):
-            wrong = stage.why(known, stage.pool[index], found)
-        elif any(changed):
-            wrong = f"input {kept[changed.index(1)]} was changed by the kernel"
-        return {"mismatch": wrong and f"case {request['case_id']}, timed call: {wrong}", "seen_at": seen_at}
-
-    def _stage(self, request: Mapping[str, Any]) -> Stage:
+    def stage(self, request: Mapping[str, Any]) -> Stage:
         return self.runs[request["run"]].stages[request["token"]]
 
     def end(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -289,31 +185,27 @@ class Judge:
 
     def make_room(self) -> None:
         """Give back all memory that is only kept to save time."""
-        self.references.clear()
+        self.timed.references.clear()
         self.draws.library.clear()
         self.draws.plain.clear()
         self.regions.free("", gone=True)
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
 
-    def _run(self, request: Mapping[str, Any]) -> Run:
+    def run(self, request: Mapping[str, Any]) -> Run:
         return self.runs.setdefault(request["run"], Run(request["holder"]))
 
-    def _synchronize(self) -> None:
+    def synchronize(self) -> None:
         if self.device == "cuda":
             torch.cuda.synchronize()
-
-
-def _case(cases: Sequence[Case], case_id: str) -> Case:
-    return next(case for case in cases if case.case_id == case_id)
 
 
 def serve(channel: Channel, judge: Judge) -> None:
     """Answer requests until the engine closes; an error of a request is answered, not raised."""
     served = {
         "describe": judge.describe, "shapes": judge.shapes, "open_check": judge.open_check,
-        "verify_check": judge.verify_check, "open_timing": judge.open_timing, "fill": judge.fill,
-        "verify_timing": judge.verify_timing, "glance": judge.glance, "end": judge.end, "free": judge.free,
+        "verify_check": judge.verify_check, "open_timing": judge.timed.open, "fill": judge.timed.fill,
+        "verify_timing": judge.timed.verify, "glance": judge.glance, "end": judge.end, "free": judge.free,
     }  # fmt: skip
     while True:
         try:

@@ -13,8 +13,9 @@ LOOSE = 2  # a spare region serves a wish of at least its size over this
 class Regions:
     """Hands regions out and takes them back; no two processes that live at the same time see the same one."""
 
-    def __init__(self, device: str, driver: Driver | None, folder: Path, keep_bytes: int) -> None:
-        self.device, self.driver, self.folder, self.keep_bytes = device, driver, folder, keep_bytes
+    def __init__(self, device: str, driver: Driver | None, folder: Path, keep_bytes: int, keep_held_bytes: int) -> None:
+        self.device, self.driver, self.folder = device, driver, folder
+        self.keep_bytes, self.keep_held_bytes = keep_bytes, keep_held_bytes  # of no holder, and of each one
         self._spare: dict[str, list[Region]] = {}
         self._doomed: dict[str, list[Region]] = {}
 
@@ -34,7 +35,7 @@ class Regions:
         spare = self._spare.setdefault(holder, [])
         spare += regions
         doomed = self._doomed.setdefault(holder, [])
-        while sum(region.nbytes for region in spare) > self.keep_bytes:
+        while sum(region.nbytes for region in spare) > (self.keep_held_bytes if holder else self.keep_bytes):
             doomed.append(spare.pop(0))
         evict = [region.handle for region in doomed]
         if not holder:  # nobody has them mapped any more

@@ -95,3 +95,8 @@ def differs(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if all(place % 8 == 0 for place in places):  # eight bytes at a time
         one, other = one.view(torch.int64), other.view(torch.int64)
     return (one != other).any().to(torch.int64)
+
+
+def case_of(cases: Sequence[Case], case_id: str) -> Case:
+    """Return the case of this id."""
+    return next(case for case in cases if case.case_id == case_id)
