@@ -16,7 +16,8 @@ import numpy as np
 
 import tasks
 from benchmark.speedup import Z95, log2_median
-from harness.measure.limits import BATCH_SETS, MOST_SETS, Contradicted, Disturbed, Failed
+from harness.measure.audit import Audit
+from harness.measure.limits import BATCH_SETS, MOST_SETS, PAUSE_S, Disturbed, Failed
 from harness.measure.processes import Child, number
 from harness.measure.quiet import stopped
 from harness.measure.result import CaseTimes
@@ -31,17 +32,6 @@ POOL_SHARE, ARENA_SHARE = 0.04, 0.15  # of the device's memory, for sets of inpu
 MOST_BYTES = 1e13
 MOST_DROPPED, MOST_DROPPED_SHARE = 2, 0.1  # samples that are no times
 JUDGE_S = 300.0
-
-# A claimed time is believed if the engine's own watch over calls on fresh inputs does not contradict it. No call is
-# followed by another on the same inputs, and nothing but calls is between the request and the answer.
-AUDIT_TRIES = 8
-AUDIT_PAUSE_S = 0.02
-AUDIT_FACTOR = 1.05
-AUDIT_SLACK_NS = 4_000.0  # per call
-AUDIT_HOST_NS = 12_000.0  # that a replay takes on the host, if that is longer than on the device
-LOOK_RATE = 0.6  # of the memory's peak, at which the judge copies the outputs that it looks at
-IDLE_AUDITS = 2  # by which each process shows, before it has foreign code, what an audit takes without its calls
-MOST_FACTOR = 1.5  # a claim that the watch contradicts by more is no mistake
 QUIET_TRIES = 25
 MOST_ARENAS = 4  # that are tried, each larger than the one before
 # What a child may say of its compiled kernels.
@@ -59,6 +49,7 @@ class Course:
     ) -> None:
         self.engine, self.task, self.code, self.number, self.holder = engine, task, code, number, holder
         self.checked = list(checked)
+        self.audit = Audit(self)
         self.limits = engine.limits
         self.cases: list[CaseTimes] = []
         self.facts: dict[str, Any] = {}
@@ -72,7 +63,7 @@ class Course:
         return answer
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def turn(self) -> Iterator[None]:
         """Hold the GPU: nothing of ours is timed or compared there meanwhile."""
         started = time.monotonic()
         with self.engine.gpu:
@@ -84,7 +75,7 @@ class Course:
         limits, task = self.limits, tasks.get(self.task)
         self.seconds["context_s"] = child.context_s
         if self.engine.device == "cuda" and not self.holder:
-            self.idle_audits(child)
+            self.audit.idle(child)
         started = time.monotonic()
         code = tasks.candidate_source(self.task, self.code)
         child.ask("build", limits.build_s, {"do": "load", "code": code, "cache": cache})
@@ -102,20 +93,6 @@ class Course:
             self.seconds["compile_s"] += first
             self.facts = _facts(child.ask("check", limits.check_s, {"do": "facts"}).get("facts"))
 
-    def idle_audits(self, child: Child) -> None:
-        """Learn what an audit takes without its calls, from a process that has no foreign code yet.
-
-        That is the request and its answer, the question to the judge, and the GPU's way from the judge's context to the
-        child's and back: most of a millisecond.
-        """
-        with self._turn(), self.engine.children.only(child.pid):
-            child.ask("start", self.limits.start_s, {"do": "calibrate"})
-            for _ in range(IDLE_AUDITS):
-                with stopped(child.pid):
-                    ready_at = self.judge({"do": "glance"})["at"]
-                child.ask("start", self.limits.start_s, {"do": "idle"})
-                self.engine.messages.append((self.judge({"do": "glance"})["at"] - ready_at) * 1e9)
-
     def _lent(self, child: Child, opened: dict[str, Any]) -> dict[str, Any]:
         return {**opened, "region": opened["handle"], "handle": self.engine.lend(opened["handle"], child)}
 
@@ -126,10 +103,10 @@ class Course:
 
     def check(self, child: Child, seconds: float, cases: Sequence[str]) -> float:
         """Have the kernel called on fresh inputs of some cases and its outputs compared; returns seconds."""
-        with self._turn():
+        with self.turn():
             opened = self._lent(child, self.judge({"do": "open_check", "task": self.task, "cases": list(cases)}))
         spent = number(child.ask("check", seconds, {**self._shown(opened, "cases"), "do": "check"}), "seconds", "check")
-        with self._turn():
+        with self.turn():
             wrong = self.judge({"do": "verify_check", "token": opened["token"]})["mismatch"]
         child.ask("check", seconds, {"do": "detach"})
         if wrong:
@@ -142,7 +119,7 @@ class Course:
         method, audited = prepared.get("method"), prepared.get("audited")
         if method not in (opened["method"], "event") or audited not in ("graph", "event"):
             raise Failed("rejected", "timing", f"unknown timing method {str(method)[:40]!r}")
-        with self._turn(), self.engine.children.only(child.pid):
+        with self.turn(), self.engine.children.only(child.pid):
             started = time.monotonic()
             request = {"token": opened["token"], "case_id": case.case_id, "method": method}
             times = self._sample(child, request, len(opened["pool"]))
@@ -150,7 +127,7 @@ class Course:
             if claimed < floor_ns(case, self.engine.described["device"]):
                 text = f"case {case.case_id}: {claimed / 1e3:.2f} us is less than the memory's peak rate allows"
                 raise Failed("rejected", "timing", text)
-            factor = self._audit(child, request, opened, claimed, audited)
+            factor = self.audit.factor(child, request, opened, claimed, audited)
             self.seconds["timing_s"] += time.monotonic() - started
         child.ask("timing", self.limits.timing_s, {"do": "detach"})
         return replace(times, candidate_ns=tuple(round(factor * ns) for ns in times.candidate_ns))
@@ -161,7 +138,7 @@ class Course:
         most, nbytes = self._sets
         request = {"do": "open_timing", "task": self.task, "case_id": case.case_id, "most": most, "nbytes": nbytes}
         for _ in range(MOST_ARENAS):
-            with self._turn():
+            with self.turn():
                 opened = self._lent(child, self.judge({**request, "arena": arena}))
             # Both sides are timed by one method, so a reference that cannot be captured decides for its kernels too.
             opened["method"] = limits.method if opened["captured"] or limits.method != "graph" else "event"
@@ -187,10 +164,10 @@ class Course:
         most, nbytes = self._sets
         return min(most * case_bytes, nbytes) + 6 * case_bytes
 
-    def _filled(self, child: Child, request: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(self, child: Child, request: Mapping[str, Any]) -> dict[str, Any]:
         """Have the judge fill sets while the child is stopped and nothing else uses the GPU. Raises Disturbed."""
         for attempt in range(QUIET_TRIES):
-            time.sleep(AUDIT_PAUSE_S if attempt else 0)
+            time.sleep(PAUSE_S if attempt else 0)
             with stopped(child.pid):
                 filled = self.judge({"do": "fill", **request})
                 if not filled["disturbed"]:
@@ -210,7 +187,7 @@ class Course:
         for batch in itertools.count():
             # The reference is not timed again once it is known well enough.
             timed = not (len(reference) >= limits.min_samples and self._precise(reference))
-            filled = self._filled(child, {**request, "count": sets, "reference": timed})
+            filled = self.filled(child, {**request, "count": sets, "reference": timed})
             said = child.ask("timing", limits.timing_s, {"do": "batch", "count": sets, "method": request["method"]})
             answer = said.get("ns")
             if not isinstance(answer, list) or len(answer) != sets:
@@ -227,7 +204,7 @@ class Course:
                         dropped += 1
             enough = self._enough(candidate, reference) or time.monotonic() > deadline
             if batch == look or enough:
-                self._verify(request, said.get("outputs"), sets - 1)
+                self.verify(request, said.get("outputs"), sets - 1)
             if dropped > max(MOST_DROPPED, MOST_DROPPED_SHARE * (len(candidate) + len(reference))):
                 raise Failed("rejected", "timing", f"{dropped} samples were zero, negative or not finite")
             if enough:
@@ -239,7 +216,7 @@ class Course:
             request["method"], dropped,
         )  # fmt: skip
 
-    def _verify(self, request: Mapping[str, Any], outputs: Any, last: int) -> float:
+    def verify(self, request: Mapping[str, Any], outputs: Any, last: int) -> float:
         """Have the judge compare the outputs of the last calls; returns when it had them."""
         verdict = self.judge({"do": "verify_timing", "outputs": outputs, "last": last, **request})
         if verdict["mismatch"]:
@@ -255,42 +232,6 @@ class Course:
 
     def _precise(self, samples: list[float]) -> bool:
         return bool(Z95 * log2_median(samples)[1] * math.log(2) <= self.limits.precision)
-
-    def _audit(
-        self, child: Child, request: Mapping[str, Any], opened: Mapping[str, Any], claimed_ns: float, audited: str
-    ) -> float:
-        """Hold the claim against the engine's own watch; returns the factor by which the claimed times have to grow.
-
-        The child gets inputs that it has not seen, and the watch stops when the judge has the outputs that it looks at,
-        of a set drawn at random, and not when the child says that it is done. Nothing is allowed for but the calls and
-        the messages. If it says more than the claim, it is believed: eager calls may take longer on the host than on
-        the device. Of graphs, it may not say much more. Raises Contradicted, or Disturbed if something else uses the
-        GPU.
-        """
-        calls, case_id = len(opened["pool"]), request["case_id"]
-        peak = self.engine.described["device"]["peak_bytes_per_s"]
-        message = self.engine.message_ns + 2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak)
-        bound = max(AUDIT_FACTOR * claimed_ns + AUDIT_SLACK_NS, AUDIT_HOST_NS) + message / calls
-        per_call = math.inf
-        for attempt in range(AUDIT_TRIES):
-            # The driver setting up or tearing down another child's context holds up launches for a while. That only
-            # ever makes an audit longer, so one good one is enough.
-            time.sleep(AUDIT_PAUSE_S if attempt else 0)
-            order = random.SystemRandom().sample(range(calls), calls)
-            filled = self._filled(child, {**request, "count": calls, "reference": False})
-            said = child.ask("timing", self.limits.timing_s, {"do": "audit", "order": order})
-            seen_at = self._verify(request, said.get("outputs"), order[-1])
-            per_call = min(per_call, (seen_at - filled["ready_at"]) * 1e9 / calls)
-            if per_call <= bound:
-                self.engine.audits.append((claimed_ns, per_call, bound, attempt, calls))
-                return 1.0
-        factor = max(1.0, (per_call - message / calls) / claimed_ns)
-        if audited == "event" or factor <= MOST_FACTOR:
-            return factor
-        child.kill()  # what it left on the device must not speak for it
-        text = f"claimed {claimed_ns / 1e3:.2f} us a call, but {calls} calls took {per_call / 1e3:.2f} us each"
-        self._filled(child, {**request, "count": calls, "reference": False})
-        raise Contradicted(f"case {case_id}: {text}, more than {bound / 1e3:.2f}")
 
 
 def _facts(said: Any) -> dict[str, Any]:

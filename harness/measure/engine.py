@@ -71,7 +71,7 @@ class Engine:
         self.gpu = GpuTurn(os.path.join(tempfile.gettempdir(), lock))
         self.children = Children()
         self.judge_s: dict[str, float] = {}
-        # Of each audit that passed, ns per call: claimed, the engine's watch, its bound; and then tries, calls.
+        # Of each audit, ns per call: claimed, the engine's watch, its bound; then attempts that failed, calls.
         self.audits: list[tuple[float, float, float, int, int]] = []
         self.messages: deque[float] = deque(maxlen=REMEMBERED)  # ns of audits without calls
         self.numbers = itertools.count()

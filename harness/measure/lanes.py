@@ -177,7 +177,7 @@ class Lane:
         if self.child is None:
             self.child, self.measured = engine.start_runner("shared"), 0
             if engine.device == "cuda":
-                self._course(job).idle_audits(self.child)
+                self._course(job).audit.idle(self.child)
             self.child.becomes_foreign()
             self.lanes.counts["children"] += 1
         self.measured += 1

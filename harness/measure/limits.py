@@ -9,6 +9,7 @@ from dataclasses import dataclass
 MOST_SETS = {"strict": (32, 5 << 30), "shared": (16, 2 << 30)}
 LEAST_SETS = 2
 BATCH_SETS = 16  # that are timed before anybody looks
+PAUSE_S = 0.02  # before something is tried again that others may have disturbed
 
 
 @dataclass(frozen=True)
