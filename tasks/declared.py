@@ -32,7 +32,11 @@ def wrong_constants(task: Task) -> list[str]:
     A range has at least two different integers, and belongs to a constant at the top of its seed, which has one of
     these values there; a range of EVERY_SEED to that of each seed that has it and does not declare its own.
     """
-    found = []
+    if not isinstance(task.constants, Mapping) or not all(isinstance(r, Mapping) for r in task.constants.values()):
+        return [f"{task.constants!r}, expected the names of constants with their ranges, by seed"]
+    found: list[str] = []
+    if not task.constants:
+        return found
     values = {seed: top_constants(ast.parse(tasks.seed_code(task.name, seed))) for seed in tasks.seed_names(task.name)}
     for seed, ranges in task.constants.items():
         if seed != EVERY_SEED and seed not in values:

@@ -40,7 +40,7 @@ def measure_command(
     from harness.measure.bench import SECTIONS, measure
     from harness.measure.bench_analysis import headlines
 
-    chosen = sections.split(",") if sections else SECTIONS
+    chosen = SECTIONS if sections is None else [name for name in sections.split(",") if name]
     result = measure(out, kernels, chosen, backend, workers, time_limit)
     if as_json:
         print_json(result)

@@ -197,7 +197,9 @@ def verify_tasks(
     with progress("verify", Run(chosen, device, jobs).steps(), quiet) as advance:
         result = verify_many(
             chosen, device, jobs, limits, out, advance,
-            lambda report: None if quiet else print(show(report), file=sys.stderr if as_json else sys.stdout),
+            lambda report: (
+                None if quiet and report.ok else print(show(report), file=sys.stderr if as_json else sys.stdout)
+            ),
         )  # fmt: skip
     if as_json:
         print_json(result)

@@ -23,6 +23,7 @@ from typing import Any
 
 import tasks
 from benchmark.identity import kernel_id
+from harness.destination import check_destination
 from harness.measure import Measurement, bench_analysis, environment, open_backend
 from harness.search.events import EventLog
 
@@ -36,6 +37,8 @@ METHOD_KERNELS = (
     ("plain_copy", "triton_copy"), ("rms_norm", "triton_row"), ("rms_norm", "torch_eager"),
     ("softmax", "triton_row"), ("cross_entropy", "triton_online"), ("layer_norm_backward", "triton_strip"),
 )  # fmt: skip
+COMMAND = "kernelcast bench measure"
+BACKENDS = ("cuda", "cpu")
 PAIRS = 2000
 MAX_AUDITS = 2000
 
@@ -175,6 +178,19 @@ def figures(events: Sequence[Mapping[str, Any]], seed: int = 0) -> dict[str, Any
     return result
 
 
+def _require_own(out: Path) -> None:
+    """Raise ValueError if the result cannot be written there, or would replace what is no result of a bench."""
+    check_destination(out)
+    if not out.exists():
+        return
+    try:
+        found = json.loads(out.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not str(found.get("command")).startswith(COMMAND):
+        raise ValueError(f"'{out}' exists and is no result of {COMMAND}; give another --out")
+
+
 @contextmanager
 def _bench_tasks() -> Iterator[None]:
     """Make the tasks of this benchmark known, here and in the processes that are started meanwhile."""
@@ -200,20 +216,33 @@ def measure(
 ) -> dict[str, Any]:
     """Measure, write the result to `out` and the log beside it, and return the result; `complete` says if all is done.
 
-    Raises ValueError for unknown sections or numbers that make no sense.
+    Raises ValueError for unknown sections or backends, numbers that make no sense, and an `out` that holds something
+    else or was made in another way.
     """
     if unknown := [s for s in sections if s not in SECTIONS]:
         raise ValueError(f"unknown section '{unknown[0]}'; expected some of {', '.join(SECTIONS)}")
     if count < 1 or time_limit <= 0:
         raise ValueError(f"{count} kernels in {time_limit:g} s: both must be positive")
+    if not sections:
+        raise ValueError(f"no section; expected some of {', '.join(SECTIONS)}")
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown backend '{backend}'; expected one of {', '.join(BACKENDS)}")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers is {workers}, expected at least 1")
+    _require_own(out)
     deadline, complete = time.monotonic() + time_limit, True
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
     with _bench_tasks(), EventLog(out.with_suffix(".log.jsonl")) as log:
         events = list(log.events)
+        made = {"backend": backend, "kernels": count}
+        if not events:
+            events.append(log.append("bench_started", made))
+        elif events[0]["kind"] != "bench_started" or any(events[0][name] != value for name, value in made.items()):
+            raise ValueError(f"{log.path} is not of {count} kernels on backend {backend}; give another --out")
         for phase in plan(count, sections):
             complete &= run(phase, log, events, backend, workers, deadline)
     session = next((e["session"] for e in events if e["kind"] == "session_started"), {})
-    command = f"kernelcast bench measure --out {out.name} --kernels {count} --sections {','.join(sections)}"
+    command = f"{COMMAND} --out {out.name} --kernels {count} --sections {','.join(sections)}"
     result = {
         "command": command, "date": environment.now(), "complete": complete, "session": session, **figures(events)
     }  # fmt: skip

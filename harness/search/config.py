@@ -9,6 +9,7 @@ from typing import Any
 
 import tasks
 from harness.search.arms import ARMS
+from tasks.declared import wrong_constants
 from tasks.spec import Ranges, Task
 
 SELECTIONS = ("puct", "uniform")
@@ -52,11 +53,11 @@ class SearchConfig:
             raise ValueError(
                 f"{self.search_id}: split '{self.split}' of task '{self.task}' has no seeds; choose another"
             )
-        for name in _AT_LEAST_ONE:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{self.search_id}: {name} is {getattr(self, name)}, expected at least 1")
-        if self.confirmations < 0:
-            raise ValueError(f"{self.search_id}: confirmations is {self.confirmations}, expected at least 0")
+        for name, least in (*((name, 1) for name in _AT_LEAST_ONE), ("confirmations", 0)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                wanted = f"at least {least}" if type(value) is int else "an integer"
+                raise ValueError(f"{self.search_id}: {name} is {value!r}, expected {wanted}")
         if ARMS[self.arm].order != "all" and self.measured_per_parent > self.children_per_parent:
             raise ValueError(
                 f"{self.search_id}: measured_per_parent is {self.measured_per_parent}, expected at most "
@@ -86,8 +87,13 @@ class Problem:
 
 
 def registered_problem(name: str) -> Problem:
-    """Return the problem of a task of this installation. Raises KeyError, with the names that exist."""
+    """Return the problem of a task of this installation.
+
+    Raises KeyError, with the names that exist, and ValueError for constants that the task declares wrongly.
+    """
     task = tasks.get(name)
+    if wrong := wrong_constants(task):
+        raise ValueError(f"task {name}, constants: {wrong[0]}")
     return Problem(describe_task(task), lambda seed: tasks.seed_code(name, seed), task.constants)
 
 

@@ -50,9 +50,9 @@ class Run:
 
     @property
     def best(self) -> float | None:
-        """The best log2 speedup, as confirmed in `strict` where kernels were; None if no kernel worked."""
+        """The best log2 speedup, as confirmed in `strict` where kernels were; None if no kernel worked or was timed."""
         best = self.state.best()
-        return None if best is None else best.reported
+        return None if best is None or not best.cases else best.reported
 
     @property
     def peak(self) -> float | None:
@@ -85,7 +85,9 @@ def _run(path: Path) -> Run:
             spent.append(event["node_id"])
     if not state.started:
         raise ValueError(f"{path}: an empty log; nothing to report")
-    worked = [node.value if node.reported is not None else None for node in map(state.nodes.__getitem__, spent)]
+    worked = [
+        node.value if node.cases and node.reported is not None else None for node in map(state.nodes.__getitem__, spent)
+    ]
     values = [-math.inf if value is None else value for value in worked]
     curve = np.maximum.accumulate(np.array(values)) if values else np.zeros(0)
     return Run(state, np.where(np.isneginf(curve), np.nan, curve))

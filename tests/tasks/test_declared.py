@@ -70,6 +70,8 @@ def test_integers_at_the_top_are_constants() -> None:
         ({"triton_online": {"BLOCK": (2048, 1e3)}}, "BLOCK has (2048, 1000.0), expected a tuple of at least two"),
         ({EVERY_SEED: {"NUM_WARPS": (8, 16)}}, "triton_three_pass: NUM_WARPS is 4, which is not in (8, 16)"),
         ({EVERY_SEED: {"LANES": (8, 16)}}, "*: no integer LANES at the top of the file"),
+        (7, "7, expected the names of constants with their ranges, by seed"),
+        ({"triton_online": 5}, "expected the names of constants with their ranges, by seed"),
     ],
 )
 def test_a_wrong_declaration_fails_its_proof(constants: dict, message: str) -> None:

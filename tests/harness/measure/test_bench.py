@@ -104,7 +104,33 @@ def test_a_run_that_was_cut_off_continues_from_its_log(tmp_path):
     assert bench.measure(out, 3, ["throughput", "shared"], backend="cpu", workers=2)["strict-1"] == whole["strict-1"]
 
 
+def test_what_is_no_result_of_a_bench_is_not_replaced(tmp_path):
+    precious = tmp_path / "precious.json"
+    for text in ("not JSON", "[1]", '{"command": "another"}'):
+        precious.write_text(text)
+        with pytest.raises(ValueError, match="exists and is no result of kernelcast bench measure"):
+            bench.measure(precious, 3, ["repeat"], backend="cpu")
+        assert precious.read_text() == text
+    with pytest.raises(ValueError, match="is a folder"):
+        bench.measure(tmp_path, 3, ["repeat"], backend="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["precious.json"]
+
+
+def test_a_log_of_another_backend_is_not_continued(tmp_path):
+    out = tmp_path / "bench.json"
+    assert bench.measure(out, 1, ["throughput"], backend="cpu", workers=1, time_limit=0.001)["complete"] is False
+    for count, backend in ((1, "cuda"), (2, "cpu")):
+        with pytest.raises(ValueError, match=f"not of {count} kernels on backend {backend}"):
+            bench.measure(out, count, ["throughput"], backend=backend)
+
+
 def test_nonsense_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="unknown backend 'foo'"):
+        bench.measure(tmp_path / "b.json", 3, ["repeat"], backend="foo")
+    with pytest.raises(ValueError, match="workers is 0"):
+        bench.measure(tmp_path / "b.json", 3, ["repeat"], workers=0)
+    with pytest.raises(ValueError, match="no section"):
+        bench.measure(tmp_path / "b.json", 3, [])
     with pytest.raises(ValueError, match="unknown section 'speed'"):
         bench.measure(tmp_path / "b.json", 3, ["speed"])
     with pytest.raises(ValueError, match="must be positive"):

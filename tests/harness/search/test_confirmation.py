@@ -251,9 +251,14 @@ def test_a_campaign_says_how_many(tmp_path: Path) -> None:
     assert [config.confirmations for config in load_campaign(path)] == [3]
     path.write_text(text + "[search]\nconfirmations = 5\n", encoding="utf-8")
     assert [config.confirmations for config in load_campaign(path)] == [5]
-    path.write_text(text + "[search]\nconfirmations = -1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"grid.toml: .*confirmations is -1, expected at least 0"):
-        load_campaign(path)
+    for given, expected in (
+        ("-1", "-1, expected at least 0"),
+        ("1.5", "1.5, expected an"),
+        ('"3"', "'3', expected an"),
+    ):
+        path.write_text(text + f"[search]\nconfirmations = {given}\n", encoding="utf-8")
+        with pytest.raises(ValueError, match=f"grid.toml: .*confirmations is {expected}"):
+            load_campaign(path)
 
 
 def test_a_dataset_has_both_levels_of_a_confirmed_kernel(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harness.search.figures import best_so_far, layout, lineage
-from harness.search.node import Node
+from harness.search.node import CaseMedian, Node
 from harness.search.page import cell, page, table
 from harness.search.report import Run, find_runs, interval, operators, rows_of
 from harness.search.state import SearchState
@@ -26,7 +27,17 @@ def run(name: str, arm: str, values: list[float | None]) -> Run:
         parent = None if i == 0 else f"{name}/0"
         edit = None if i == 0 else "tile_size+num_warps" if i == 1 else "tile_size"
         state.nodes[f"{name}/{i}"] = Node(
-            f"{name}/{i}", f"k-{i}", "", "triton", min(i, 1), "s", parent, operator=edit, status=status, value=value
+            f"{name}/{i}",
+            f"k-{i}",
+            "",
+            "triton",
+            min(i, 1),
+            "s",
+            parent,
+            operator=edit,
+            status=status,
+            value=value,
+            cases=() if value is None else (CaseMedian("c", 1.0, 2.0**value),),
         )
     best = np.maximum.accumulate([-math.inf if v is None else v for v in values])
     return Run(state, np.where(np.isneginf(best), np.nan, best))
@@ -39,6 +50,14 @@ RUNS = [
     run("d", "random", [None, None]),
     run("e", "filter", [0.0, 0.7]),
 ]
+
+
+def test_a_search_without_times_has_no_speedup() -> None:
+    untimed = run("u", "gpu-only", [0.0, 0.0])
+    for name, node in untimed.state.nodes.items():
+        untimed.state.nodes[name] = replace(node, cases=())
+    (row,) = rows_of([untimed])
+    assert (row["best_speedup"], row["measured"]) == (None, 2)
 
 
 def test_rows_say_what_was_found_and_spent() -> None:
