@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.measure.limits import PAUSE_S, Contradicted
+import numpy as np
+
+import tasks
+from harness.measure.limits import PAUSE_S, Contradicted, Failed
 from harness.measure.processes import Child
 from harness.measure.quiet import stopped
 
@@ -24,6 +26,9 @@ HOST_NS = 12_000.0  # that a replay takes on the host, if that is longer than on
 LOOK_RATE = 0.6  # of the memory's peak, at which the judge copies the outputs that it looks at
 IDLE_TIMES = 2  # by which each process shows, before it has foreign code, what an audit takes without its calls
 MOST_FACTOR = 1.5  # a claim that the watch contradicts by more is no mistake
+# A kernel of ours whose claim is known to be true; what it computes does not matter.
+OWN_TASK, OWN_CODE = "rms_norm", "def custom_kernel(data):\n    return data[0] * data[1]\n"
+OWN_AUDITS = 12
 
 
 class Audit:
@@ -33,10 +38,10 @@ class Audit:
         self.course = course
 
     def idle(self, child: Child) -> None:
-        """Learn what an audit takes without its calls, from a process that has no foreign code yet.
+        """Note what messages take now, from a process that has no foreign code yet.
 
-        That is the request and its answer, the question to the judge, and the GPU's way from the judge's context to the
-        child's and back: most of a millisecond.
+        That is a request and its answer, a question to the judge, and the GPU's way from the judge's context to the
+        child's and back: most of a millisecond, and more where the processors are busy.
         """
         with self.course.turn(), self.course.engine.children.only(child.pid):
             child.ask("start", self.course.limits.start_s, {"do": "calibrate"})
@@ -45,6 +50,34 @@ class Audit:
                     ready_at = self.course.judge({"do": "glance"})["at"]
                 child.ask("start", self.course.limits.start_s, {"do": "idle"})
                 self.course.engine.messages.append((self.course.judge({"do": "glance"})["at"] - ready_at) * 1e9)
+
+    def learn(self, child: Child) -> float:
+        """Return the nanoseconds of an audit that are not in its calls, from a kernel of ours. Raises Failed."""
+        course, case = self.course, tasks.get(OWN_TASK).timing_cases[0]
+        self.idle(child)
+        child.ask("build", course.limits.build_s, {"do": "load", "code": OWN_CODE, "cache": ""})
+        opened, _ = course.prepare(child, case)
+        request = {"token": opened["token"], "case_id": case.case_id, "method": "graph"}
+        calls = len(opened["pool"])
+        with course.turn(), course.engine.children.only(child.pid):
+            spent = []
+            for _ in range(OWN_AUDITS):
+                course.filled(child, {**request, "count": calls, "reference": False})
+                said = child.ask("timing", course.limits.timing_s, {"do": "batch", "count": calls, "method": "graph"})
+                spent.append(self._once(child, request, calls)[0] - sum(said["ns"]))
+        return float(np.median(spent)) - self._looking_ns(opened)
+
+    def _once(self, child: Child, request: Mapping[str, Any], calls: int) -> tuple[float, str | None]:
+        """Return the nanoseconds from fresh inputs to outputs that the judge has, and what is wrong with those."""
+        filled = self.course.filled(child, {**request, "count": calls, "reference": False})
+        said = child.ask("timing", self.course.limits.timing_s, {"do": "audit", "count": calls})
+        verdict = self.course.look(request, said.get("outputs"), calls - 1)
+        return (float(verdict["seen_at"]) - filled["ready_at"]) * 1e9, verdict["mismatch"]
+
+    def _looking_ns(self, opened: Mapping[str, Any]) -> float:
+        """Return what the judge needs to copy the outputs that it looks at."""
+        peak = self.course.engine.described["device"]["peak_bytes_per_s"]
+        return float(2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak))
 
     def factor(
         self, child: Child, request: Mapping[str, Any], opened: Mapping[str, Any], claimed_ns: float, audited: str
@@ -58,19 +91,17 @@ class Audit:
         GPU.
         """
         engine, calls, case_id = self.course.engine, len(opened["pool"]), request["case_id"]
-        peak = engine.described["device"]["peak_bytes_per_s"]
-        message = engine.message_ns + 2e9 * sum(row["nbytes"] for row in opened["out"]) / (LOOK_RATE * peak)
+        message = engine.message_ns + self._looking_ns(opened)
         bound = max(FACTOR * claimed_ns + SLACK_NS, HOST_NS) + message / calls
         per_call = math.inf
         for attempt in range(TRIES):
             # The driver setting up or tearing down another child's context holds up launches for a while. That only
             # ever makes an audit longer, so one good one is enough.
             time.sleep(PAUSE_S if attempt else 0)
-            order = random.SystemRandom().sample(range(calls), calls)
-            filled = self.course.filled(child, {**request, "count": calls, "reference": False})
-            said = child.ask("timing", self.course.limits.timing_s, {"do": "audit", "order": order})
-            seen_at = self.course.verify(request, said.get("outputs"), order[-1])
-            per_call = min(per_call, (seen_at - filled["ready_at"]) * 1e9 / calls)
+            spent, wrong = self._once(child, request, calls)
+            if wrong:
+                raise Failed("incorrect", "timing", wrong)
+            per_call = min(per_call, spent / calls)
             if per_call <= bound:
                 engine.audits.append((claimed_ns, per_call, bound, attempt, calls))
                 return 1.0

@@ -9,6 +9,7 @@ import torch
 
 DISTURBED = 1.5  # copies that take so many times what they took
 LEAST_NS = 200_000.0  # and so much longer
+JITTER = 1.1  # what copies may take of what they took at least, and are believed to have taken
 
 
 class Copies:
@@ -35,6 +36,14 @@ class Copies:
         if not self._events:
             return False
         return self.slow(*self._now, 1e6 * float(self._events[0].elapsed_time(self._events[1])))
+
+    def took(self) -> float:
+        """Return the seconds that the last copies took at least: a kernel that ran beside them did not stretch them."""
+        if not self._events:
+            return 0.0
+        key, count = self._now
+        ns = 1e6 * float(self._events[0].elapsed_time(self._events[1]))
+        return min(ns, JITTER * count * self.least[key]) / 1e9
 
     def slow(self, key: tuple[str, ...], count: int, ns: float) -> bool:
         """Return whether `count` copies of this kind should not have taken so many nanoseconds together."""

@@ -115,7 +115,7 @@ class Course:
 
     def time(self, child: Child, case: Case) -> CaseTimes:
         """Time one case against the reference, interleaved, while no other kernel can use the GPU."""
-        opened, prepared = self._prepare(child, case)
+        opened, prepared = self.prepare(child, case)
         method, audited = prepared.get("method"), prepared.get("audited")
         if method not in (opened["method"], "event") or audited not in ("graph", "event"):
             raise Failed("rejected", "timing", f"unknown timing method {str(method)[:40]!r}")
@@ -132,7 +132,7 @@ class Course:
         child.ask("timing", self.limits.timing_s, {"do": "detach"})
         return replace(times, candidate_ns=tuple(round(factor * ns) for ns in times.candidate_ns))
 
-    def _prepare(self, child: Child, case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
+    def prepare(self, child: Child, case: Case) -> tuple[dict[str, Any], dict[str, Any]]:
         """Open the timing stage and have the child get ready; returns what the judge opened and what the child said."""
         limits, arena = self.limits, 0
         most, nbytes = self._sets
@@ -204,7 +204,9 @@ class Course:
                         dropped += 1
             enough = self._enough(candidate, reference) or time.monotonic() > deadline
             if batch == look or enough:
-                self.verify(request, said.get("outputs"), sets - 1)
+                wrong = self.look(request, said.get("outputs"), sets - 1)["mismatch"]
+                if wrong:
+                    raise Failed("incorrect", "timing", wrong)
             if dropped > max(MOST_DROPPED, MOST_DROPPED_SHARE * (len(candidate) + len(reference))):
                 raise Failed("rejected", "timing", f"{dropped} samples were zero, negative or not finite")
             if enough:
@@ -216,12 +218,9 @@ class Course:
             request["method"], dropped,
         )  # fmt: skip
 
-    def verify(self, request: Mapping[str, Any], outputs: Any, last: int) -> float:
-        """Have the judge compare the outputs of the last calls; returns when it had them."""
-        verdict = self.judge({"do": "verify_timing", "outputs": outputs, "last": last, **request})
-        if verdict["mismatch"]:
-            raise Failed("incorrect", "timing", verdict["mismatch"])
-        return float(verdict["seen_at"])
+    def look(self, request: Mapping[str, Any], outputs: Any, last: int) -> dict[str, Any]:
+        """Have the judge compare the outputs of the last calls; returns `mismatch`, and `seen_at`: when it had them."""
+        return self.judge({"do": "verify_timing", "outputs": outputs, "last": last, **request})
 
     def _enough(self, candidate: list[float], reference: list[float]) -> bool:
         if len(candidate) >= self.limits.max_samples:

@@ -25,6 +25,7 @@ import numpy as np
 import tasks
 from benchmark.identity import kernel_id
 from harness.measure import environment
+from harness.measure.audit import OWN_CODE, OWN_TASK
 from harness.measure.builder import Builder
 from harness.measure.course import Course
 from harness.measure.limits import Contradicted, Disturbed, Failed, InfrastructureError, Limits
@@ -35,7 +36,7 @@ from harness.measure.result import Measurement
 from harness.measure.users import Users
 
 # Of the GPU's memory, what stages may reserve; the rest is for the judge and the contexts.
-MEMORY_SHARE = 0.5
+MEMORY_SHARE = 0.3
 CONTEXTS = 9
 REMEMBERED, QUICK = 256, 0.25
 DISTURBED_PAUSES_S = (5.0, 20.0, 60.0)  # a kernel that does not end may keep the GPU busy until its deadline
@@ -73,7 +74,8 @@ class Engine:
         self.judge_s: dict[str, float] = {}
         # Of each audit, ns per call: claimed, the engine's watch, its bound; then attempts that failed, calls.
         self.audits: list[tuple[float, float, float, int, int]] = []
-        self.messages: deque[float] = deque(maxlen=REMEMBERED)  # ns of audits without calls
+        self.messages: deque[float] = deque(maxlen=REMEMBERED)  # ns of the messages of an audit
+        self.overhead_ns = 0.0  # of an audit, beyond its messages and its calls
         self.numbers = itertools.count()
         self._revival = threading.Lock()
         self._aborted = False
@@ -94,6 +96,13 @@ class Engine:
         self.nursery = Nursery(self.start_runner, contexts)
         self._threads = ThreadPoolExecutor(workers + contexts, thread_name_prefix="measure")
         self._lanes: Any = None
+        try:
+            if device == "cuda":
+                self._learn()
+        except BaseException:
+            self.abort()
+            self.close()
+            raise
         if isolation == "shared":
             from harness.measure.lanes import Lanes
 
@@ -106,8 +115,8 @@ class Engine:
 
     @property
     def message_ns(self) -> float:
-        """Nanoseconds that an audit takes without its calls: those of a quick one, for the quickest of a few counts."""
-        return float(np.quantile(self.messages, QUICK))
+        """Nanoseconds of an audit that are not in its calls, as busy as the machine is now."""
+        return self.overhead_ns + float(np.quantile(self.messages, QUICK))
 
     @property
     def lane_counts(self) -> dict[str, int]:
@@ -152,6 +161,18 @@ class Engine:
         if self.users.why_not:
             missing.append(f"user: {self.users.why_not}")
         return f"partial: {'; '.join(dict.fromkeys(missing))}" if missing else "full"
+
+    def _learn(self) -> None:
+        """Learn from a kernel of ours what an audit takes beyond its messages and its calls."""
+        course, child = Course(self, OWN_TASK, OWN_CODE, (), next(self.numbers)), self.nursery.take()
+        try:
+            overhead = course.audit.learn(child)
+        except Failed as failure:
+            raise InfrastructureError(f"the engine's own kernel ended as {failure.status}: {failure.error}") from None
+        finally:
+            self.nursery.give_back(child)
+            course.judge({"do": "end"})
+        self.overhead_ns = overhead - float(np.quantile(self.messages, QUICK))
 
     def start_child(self, role: str) -> Child:
         """Fork a child that enters its sandbox; it reports when it has."""

@@ -30,9 +30,10 @@ from harness.measure.stages import Run, Stage, as_json, case_of
 from harness.measure.timed_stages import TimedStages
 from tasks.spec import Task
 
-LIBRARY_SHARE, PLAIN_SHARE = 0.12, 0.10  # of the device's memory, for inputs with expected outputs and without
-SPARE_SHARE, HELD_SHARE = 0.12, 0.05  # for regions that wait for their next run: of no holder, and of each holder
-TORCH_SHARE = 0.45  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
+# Shares of the memory that is free when the judge starts.
+LIBRARY_SHARE, PLAIN_SHARE = 0.07, 0.07  # for inputs with expected outputs and without
+SPARE_SHARE, HELD_SHARE = 0.06, 0.03  # for regions that wait for their next run: of no holder, and of each holder
+TORCH_SHARE = 0.25  # and for all that PyTorch allocates here, so that its cache does not take what kernels need
 PR_SET_DUMPABLE = 4
 
 
@@ -50,10 +51,10 @@ class Judge:
         else:
             torch.cuda.init()
             properties = torch.cuda.get_device_properties(0)
-            torch.cuda.set_per_process_memory_fraction(TORCH_SHARE)
             self.flush = torch.empty(max(64 << 20, 2 * properties.L2_cache_size), dtype=torch.uint8, device="cuda")
             self.driver = Driver()
-            self.memory_bytes = properties.total_memory
+            self.memory_bytes = torch.cuda.mem_get_info()[0]
+            torch.cuda.set_per_process_memory_fraction(TORCH_SHARE * self.memory_bytes / properties.total_memory)
         self.timed = TimedStages(self)
         self.tiny = torch.zeros(1, device=device)
         on_gpu = self.memory_bytes if device == "cuda" else 0
@@ -109,15 +110,17 @@ class Judge:
             "writes": list(stage.task.writes),
         }  # fmt: skip
 
-    def take(self, run: Run, task: Task, nbytes: int) -> Region:
+    def take(self, run: Run, task: Task, nbytes: int, usual: bool = True) -> Region:
         """Return a region for the next stage of a run: one of its earlier stages if it is large enough.
 
-        A new one is as large as any stage of the task was: making and mapping one takes longer than most stages.
+        A new one is as large as any `usual` stage of the task was: making and mapping one takes longer than most
+        stages.
         """
         fit = [region for region in run.regions if nbytes <= region.nbytes]
         if fit:
             return min(fit, key=lambda r: r.nbytes)
-        nbytes = self.largest[task.name] = max(nbytes, self.largest.get(task.name, 0))
+        if usual:
+            nbytes = self.largest[task.name] = max(nbytes, self.largest.get(task.name, 0))
         try:
             region = self.regions.take(nbytes, run.holder)
         except RuntimeError:  # the memory may lie in caches of this process

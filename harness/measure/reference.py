@@ -27,7 +27,7 @@ class Reference:
         self, run: Callable[[Any], Any], data: Sequence[tuple[torch.Tensor, ...]], flush: torch.Tensor
     ) -> None:
         self.run, self.data, self.flush = run, data, flush
-        self.hold_cycles = hold_cycles(Driver())
+        self.hold_cycles = hold_cycles(Driver(), "event")
         self.medians: dict[str, deque[float]] = {}
         self.graphs: list[tuple[torch.cuda.CUDAGraph, torch.cuda.Event, torch.cuda.Event]] = []
         for one in data:

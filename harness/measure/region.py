@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
 
 ALIGNMENT = 512
-HOLD_S = 400e-6
+HOLD_S = {"graph": 100e-6, "event": 400e-6}  # by how a call is timed
 SM_CLOCK_RATE, MEMORY_CLOCK_RATE, MEMORY_BUS_WIDTH = 13, 36, 37  # of CUdevice_attribute
 DTYPES = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "float8_e4m3fn",
@@ -137,13 +137,13 @@ class Driver:
         self.check(self.lib.cuIpcCloseMemHandle(ctypes.c_uint64(pointer)), "cuIpcCloseMemHandle")
 
 
-def hold_cycles(driver: Driver) -> int:
-    """Return for how many cycles the GPU is kept busy before an eager call is timed.
+def hold_cycles(driver: Driver, method: str) -> int:
+    """Return for how many cycles the GPU is kept busy before a call is timed by `method`.
 
     Meanwhile the host gets ahead, so that the time of the call holds no gap in which the GPU waited for a launch. A
     call whose launches take longer than that is bound by them, and so is its time.
     """
-    return int(HOLD_S * driver.sm_clock_hz())
+    return int(HOLD_S[method] * driver.sm_clock_hz())
 
 
 class Region:

@@ -48,7 +48,7 @@ class TimedStages:
         kept = sets * sum(-(-form.nbytes // GRAIN) * GRAIN for form in outputs)
         start, size = layout.nbytes, request["arena"] or kept + min(4 * one, MOST_SPARE_BYTES) + LEAST_SPARE_BYTES
         nbytes = start + GRAIN + size
-        region = self.judge.take(run, task, nbytes)
+        region = self.judge.take(run, task, nbytes, usual=not request["arena"])
         stage = Stage(task, region, pool=pool, arena=(start, nbytes), out=outputs)
         reference = self._reference(task, case)
         for slots in pool:
@@ -83,7 +83,7 @@ class TimedStages:
                 self.judge.fill(stage, shown, slots)
         self.judge.synchronize()
         answer: dict[str, Any] = {"disturbed": self.copies.disturbed()}
-        answer["ready_at"] = began + self.copies.least[kind] * len(pool) / 1e9
+        answer["ready_at"] = began + self.copies.took()
         if request["reference"] and not answer["disturbed"]:
             reference = self._reference(stage.task, case)
             answer["ns"] = reference.times([stage.region.tensors(slots) for slots in pool], request["method"])
