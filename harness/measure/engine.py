@@ -31,7 +31,7 @@ from harness.measure.course import Course
 from harness.measure.limits import Contradicted, Disturbed, Failed, InfrastructureError, Limits
 from harness.measure.processes import START_S, Child, Helper, Nursery
 from harness.measure.protocol import DeadlinePassed, PeerGone
-from harness.measure.quiet import Children, DeviceMemory, GpuTurn
+from harness.measure.quiet import Children, Company, DeviceMemory, GpuTurn
 from harness.measure.result import Measurement
 from harness.measure.users import Users
 
@@ -71,6 +71,7 @@ class Engine:
         lock = f"kernelcast-{device}-{number}-{os.getuid()}.lock"
         self.gpu = GpuTurn(os.path.join(tempfile.gettempdir(), lock))
         self.children = Children()
+        self.company = Company()
         self.judge_s: dict[str, float] = {}
         # Of each audit, ns per call: claimed, the engine's watch, its bound; then attempts that failed, calls.
         self.audits: list[tuple[float, float, float, int, int]] = []
@@ -225,14 +226,14 @@ class Engine:
     def measure(self, task: str, code: str) -> Measurement:
         """Build, check and time one kernel in a child of its own.
 
-        Once more if a process of ours died meanwhile. A kernel whose claim is contradicted twice is rejected: the first
-        time, what disturbed it may have ended just before the GPU was found quiet. So is one beside which the GPU is
-        never quiet, for that may be the kernel's own doing.
+        Once more if a process of ours died meanwhile. A kernel whose claim is contradicted is measured again with no
+        other kernel on the GPU, and rejected if it is contradicted there. So is one beside which the GPU is never
+        quiet, for that may be the kernel's own doing.
         """
         pauses, contradicted = list(DISTURBED_PAUSES_S), False
         while True:
             try:
-                return self._whatever_dies(task, code)
+                return self._whatever_dies(task, code, alone=contradicted)
             except Disturbed as error:
                 again = not contradicted if isinstance(error, Contradicted) else bool(pauses)
                 if not again:
@@ -243,18 +244,18 @@ class Engine:
                 if self._stopping.wait(pause):
                     raise
 
-    def _whatever_dies(self, task: str, code: str) -> Measurement:
+    def _whatever_dies(self, task: str, code: str, alone: bool) -> Measurement:
         try:
-            return self._measure(task, code)
+            return self._measure(task, code, alone)
         except Disturbed:
             raise
         except InfrastructureError:
             if self._aborted:
                 raise
             self.revive()
-            return self._measure(task, code)
+            return self._measure(task, code, alone)
 
-    def _measure(self, task: str, code: str) -> Measurement:
+    def _measure(self, task: str, code: str, alone: bool) -> Measurement:
         checked = self.builder.draw_cases(task)
         course, failure = Course(self, task, code, checked, next(self.numbers)), None
         built = self.builder.build(task, code, checked)
@@ -263,8 +264,9 @@ class Engine:
         child = self.nursery.take()
         try:
             folder = self.builder.give(child, built, "built")
-            child.becomes_foreign()
-            course.through(child, folder)
+            with self.company.alone() if alone else self.company.among_others():
+                child.becomes_foreign()
+                course.through(child, folder)
         except Failed as error:
             failure = error
         finally:

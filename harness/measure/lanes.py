@@ -185,7 +185,8 @@ class Lane:
         if built is not None:
             folder = engine.builder.give(self.child, built, f"built-{self.measured}")
         try:
-            course.through(self.child, folder)
+            with engine.company.among_others():
+                course.through(self.child, folder)
         except Failed as error:
             failure = error
         evict = course.judge({"do": "end"})["evict"]

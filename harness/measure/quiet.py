@@ -121,6 +121,41 @@ class GpuTurn:
         os.close(self._file)
 
 
+class Company:
+    """Who has a kernel on the GPU: many beside each other, or one alone."""
+
+    def __init__(self) -> None:
+        self._many, self._alone = 0, False
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def among_others(self) -> Iterator[None]:
+        """Wait until nobody is, or wants to be, alone."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._alone)
+            self._many += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._many -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until all others are done; those that come wait."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._alone)
+            self._alone = True
+            self._changed.wait_for(lambda: not self._many)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._alone = False
+                self._changed.notify_all()
+
+
 class DeviceMemory:
     """A budget of bytes that stages reserve before they allocate; one that is larger than the budget runs alone."""
 

@@ -190,17 +190,22 @@ class Timing:
         self.synchronize()
         self.arena.close(stuck=True)
 
-    def cool(self) -> None:
-        """Empty the L2 cache: lines that were made to persist become ordinary ones, and all are then overwritten."""
+    def cool(self, method: str = "") -> None:
+        """Empty the L2 cache: lines that were made to persist become ordinary ones, and all are then overwritten.
+
+        The device must be idle: what puts lines back runs beside all other work. With a `method`, the device is held
+        first, so that the host can get ahead.
+        """
         self.reset_persisting()
+        if method:
+            self.hold(self.hold_cycles[method])
         self.driver.check(self.memset(*self.flush_at[:1], ctypes.c_ubyte(0), self.flush_at[1], self.stream_at), "flush")
 
     def _around(self, captured: tuple[Any, Any, Any]) -> tuple[float, float]:
         """Replay once, cold; returns nanoseconds between the events inside, and from the flush to the end of all."""
         graph, start, end = captured
         cooled, after = (self.event(enable_timing=True) for _ in range(2))
-        self.hold(self.hold_cycles["graph"])
-        self.cool()
+        self.cool("graph")
         self.record(cooled, self.stream)
         self.replay(graph)
         self.record(after, self.stream)
@@ -210,8 +215,7 @@ class Timing:
     def _eager(self, work: Callable[[], None]) -> tuple[float, float]:
         """Call once, cold; returns nanoseconds on the stream, and until the device was idle and the host knew."""
         start, end, drained = (self.event(enable_timing=True) for _ in range(3))
-        self.cool()
-        self.hold(self.hold_cycles["event"])
+        self.cool("event")
         self.record(start, self.stream)
         work()
         self.record(end, self.stream)

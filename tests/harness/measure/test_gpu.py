@@ -45,7 +45,8 @@ def shared():
 def hard():
     """An engine whose limits are short enough to be waited for."""
     with open_backend("cuda", workers=4, **HARD) as backend:
-        measured(backend, HONEST)
+        for number in range(6):  # until the judge keeps no more
+            measured(backend, HONEST + f"# {number}\n")
         yield backend
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.measure.quiet import Children, DeviceMemory, stopped
+from harness.measure.quiet import Children, Company, DeviceMemory, stopped
 
 
 @pytest.fixture
@@ -99,3 +99,43 @@ def test_memory_is_waited_for_and_a_giant_runs_alone():
         order.append("first")
     thread.join(5)
     assert order == ["first", "giant"]
+
+
+def entered(how, inside, leave):
+    """Start a thread that enters `how`, notes it in `inside`, and leaves when told."""
+
+    def stay():
+        with how():
+            inside.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=stay)
+    thread.start()
+    return thread
+
+
+def test_who_wants_to_be_alone_waits_for_the_others_and_they_for_him():
+    company = Company()
+    inside, leave = ([threading.Event() for _ in range(4)] for _ in range(2))
+    threads = [entered(company.among_others, inside[i], leave[i]) for i in range(2)]
+    assert inside[0].wait(5) and inside[1].wait(5)  # many beside each other
+    threads.append(entered(company.alone, inside[2], leave[2]))
+    leave[0].set()
+    assert not inside[2].wait(0.1)  # one of two is still there
+    threads.append(entered(company.among_others, inside[3], leave[3]))
+    assert not inside[3].wait(0.1)  # who comes later does not overtake
+    leave[1].set()
+    assert inside[2].wait(5)
+    assert not inside[3].wait(0.1)
+    leave[2].set()
+    assert inside[3].wait(5)
+    leave[3].set()
+    for thread in threads:
+        thread.join(5)
+
+
+def test_company_is_left_by_who_fails():
+    company = Company()
+    for how in (company.among_others, company.alone, company.alone, company.among_others):
+        with pytest.raises(ValueError), how():
+            raise ValueError
